@@ -221,12 +221,12 @@ HandleLateProposal(l) ==
 (* old record needs no answer: the leader learns the newer record instead.    *)
 (* Changes: the leader takes its proposal back.                               *)
 RejectIsr(l) ==
-    LET known == [view[l] EXCEPT !.pending = {}, !.joiner = 0]
+    LET rolledBack == [view[l] EXCEPT !.pending = {}, !.joiner = 0]
     IN  /\ view[l].pending # {}
         /\ Current(Proposal(l))
         /\ ~Eligible(Proposal(l))
-        /\ view' = [view EXCEPT ![l] = known]
-        /\ AdvanceHighWatermark(l, log[l], remote[l], known)
+        /\ view' = [view EXCEPT ![l] = rolledBack]
+        /\ AdvanceHighWatermark(l, log[l], remote[l], rolledBack)
         /\ UNCHANGED <<log, remote, ctl, broker, msgs, used>>
 
 (* The controller makes a candidate the leader: the preferred one (a          *)

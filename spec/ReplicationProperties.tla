@@ -2,7 +2,7 @@
 (* What must hold of `Replication`: invariants, action properties, liveness,  *)
 (* and the refinement of `AbstractLog`.  Which model checks which property    *)
 (* stands in models/*.cfg; which bug breaks it, in mutants/*.cfg.             *)
-EXTENDS Replication
+EXTENDS Replication, TLC
 
 Offsets == 0..MaxRecords
 LeaderEpochs == 0..(MaxEpoch + MaxFaults + 1)
@@ -107,6 +107,9 @@ OnlyLaggardsLeave ==
 
 Abstract == INSTANCE AbstractLog
 RefinesAbstractLog == Abstract!Spec
+
+(* For models that check safety alone: followers may change places.           *)
+Symmetry == Permutations(Replicas \ {FirstLeader})
 
 --------------------------------------------------------------------------------
 (* Liveness, under FairSpec.                                                  *)

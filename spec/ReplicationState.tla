@@ -44,11 +44,14 @@ Leads(r) == view[r].leader = r
 Follows(r) == view[r].leader \notin {r, None}
 Fenced == {r \in Replicas : broker[r].fenced}
 
+FirstRecord ==
+    [leader |-> FirstLeader, epoch |-> 1, version |-> 1, isr |-> Replicas, elr |-> {}]
+
 Init ==
     /\ log = [r \in Replicas |-> <<>>]
     /\ hw = [r \in Replicas |-> 0]
-    /\ ctl = [leader |-> FirstLeader, epoch |-> 1, version |-> 1, isr |-> Replicas, elr |-> {}]
-    /\ view = [r \in Replicas |-> IF r = FirstLeader THEN LeaderView(ctl)
+    /\ ctl = FirstRecord
+    /\ view = [r \in Replicas |-> IF r = FirstLeader THEN LeaderView(FirstRecord)
                                                      ELSE FollowerView(FirstLeader, 1)]
     /\ remote = [r \in Replicas |-> NoRemote]
     /\ broker = [r \in Replicas |-> [epoch |-> 1, fenced |-> FALSE]]

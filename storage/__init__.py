@@ -1,0 +1,9 @@
+"""What a broker keeps on disk, and how it survives a crash.
+
+It owns record batches, segments, indexes, checkpoints, recovery, retention, compaction and tiering,
+and the `Disk` seam that the simulator fills with a disk that lies. It may import the types of
+`protocol`; Trio is imported by `storage.disk`, the adapter to real files, alone. It is not the
+protocol: it decides nothing about replication.
+
+It has no code yet.
+"""
