@@ -14,11 +14,14 @@ EXTENDS LogOps
 
 CONSTANTS Replicas, None, MinIsr
 
-(* RULE.  A change of leader is a new epoch: it tells the new leader's       *)
+(* CHOICE.  A change of leader is a new epoch: it tells the new leader's      *)
 (* writes from the old one's.                                                *)
 NextEpoch(epoch) == epoch + 1
 
-(* RULE, KIP-966.  Who may still be elected cleanly besides `isr`: nobody    *)
+(* CHOICE, KIP-497.  Every decision about the partition is a new version.    *)
+NextVersion(version) == version + 1
+
+(* CHOICE, KIP-966.  Who may still be elected cleanly besides `isr`: nobody   *)
 (* while the ISR can commit by itself, otherwise all who left since it could *)
 (* not, less those who lost data.                                            *)
 EligibleLeaderReplicas(record, isr, lost) ==
@@ -26,23 +29,23 @@ EligibleLeaderReplicas(record, isr, lost) ==
         THEN {}
         ELSE ((record.isr \cup record.elr) \ isr) \ lost
 
-(* RULE, KIP-966.  A broker that comes back without its last shutdown having *)
+(* GUARD, KIP-966.  A broker that comes back without its last shutdown having *)
 (* been clean may have lost data, and leaves the ISR and the ELR alike.      *)
 LosesEligibility(cleanShutdown) == ~cleanShutdown
 
-(* RULE, KIP-841.  A fenced broker does not join the ISR.                    *)
+(* GUARD, KIP-841.  A fenced broker does not join the ISR.                    *)
 MayBeAdded(fenced) == ~fenced
 
-(* RULE, KIP-903.  Only the incarnation of a broker that caught up may join, *)
+(* GUARD, KIP-903.  Only the incarnation of a broker that caught up may join, *)
 (* not a later one which may have lost what the earlier one had.             *)
 BrokerEpochIsCurrent(registered, claimed) == claimed = registered
 
-(* RULE, KIP-497.  An ISR change is compared with the record it was made     *)
+(* GUARD, KIP-497.  An ISR change is compared with the record it was made     *)
 (* from, and set only when nothing changed in between.                       *)
 ProposalIsCurrent(record, version) == version = record.version
 
-(* RULE.  A clean election takes an in-sync replica that is not fenced; when *)
-(* there is none, an eligible leader replica.                                *)
+(* CHOICE.  A clean election takes an in-sync replica that is not fenced, or *)
+(* when there is none, an eligible leader replica.                           *)
 Candidates(record, fenced) ==
     IF record.isr \ fenced # {} THEN record.isr \ fenced ELSE record.elr \ fenced
 
@@ -50,9 +53,9 @@ Candidates(record, fenced) ==
 ChangeIsr(record, isr, lost) ==
     [record EXCEPT !.isr = isr,
                    !.elr = EligibleLeaderReplicas(record, isr, lost),
-                   !.version = @ + 1]
+                   !.version = NextVersion(@)]
 
-(* RULE, KIP-966.  Who is in sync with a leader elected cleanly: the ISR as  *)
+(* CHOICE, KIP-966.  Who is in sync with a leader elected cleanly: the ISR as *)
 (* it was, and a leader taken from the ELR joins it.                         *)
 IsrAfterElection(record, replica) == record.isr \cup {replica}
 
@@ -64,7 +67,7 @@ Elect(record, replica) ==
 (* Decision: a replica that may lack committed records leads, alone in sync. *)
 ElectUncleanly(record, replica) ==
     [leader |-> replica, epoch |-> NextEpoch(record.epoch), isr |-> {replica},
-     elr |-> {}, version |-> record.version + 1]
+     elr |-> {}, version |-> NextVersion(record.version)]
 
 (* Decision: `replica` leaves the ISR, and if it led, a candidate succeeds   *)
 (* it, or nobody does while there is none.  One decision, hence one version. *)

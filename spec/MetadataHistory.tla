@@ -3,39 +3,34 @@
 (* asks no more of its metadata than `Metadata` gives.  Adds no behaviour.    *)
 EXTENDS Replication
 
-VARIABLES
-    decided,  \* every record that the controller has decided, in order
-    known     \* known[r]: the place of the record that replica r acts on
+VARIABLE decided  \* every record that the controller has decided, in order
 
-Place(v) == <<v.leader, v.epoch, v.version>>
+HistoryInit == Init /\ decided = <<FirstRecord>>
+HistoryNext == Next /\ decided' = IF ctl' = ctl THEN decided ELSE Append(decided, ctl')
+HistorySpec == HistoryInit /\ [][HistoryNext]_<<vars, decided>>
 
-HistoryInit ==
-    /\ Init
-    /\ decided = <<FirstRecord>>
-    /\ known = [r \in Replicas |-> 1]
+(* Replica r acts on this record; a follower looks at leader and epoch alone. *)
+ActsOn(r, record) ==
+    /\ view[r].leader = record.leader
+    /\ view[r].epoch = record.epoch
+    /\ Leads(r) => view[r].version = record.version /\ view[r].isr = record.isr
 
-HistoryNext ==
-    /\ Next
-    /\ decided' = IF ctl' = ctl THEN decided ELSE Append(decided, ctl')
-    /\ known' = [r \in Replicas |->
-            IF broker'[r].epoch # broker[r].epoch THEN 0
-            ELSE IF Place(view'[r]) # Place(view[r]) THEN Len(decided)
-            ELSE known[r]]
-
-HistorySpec == HistoryInit /\ [][HistoryNext]_<<vars, decided, known>>
+(* The place of the first record that r may be acting on; 0 after a restart,  *)
+(* and beyond the end if no such record was ever decided.                     *)
+Known(r) ==
+    IF view[r].epoch = 0 THEN 0
+    ELSE Min({i \in DOMAIN decided : ActsOn(r, decided[i])} \cup {Len(decided) + 1})
 
 (* A record's version is its place in the history: nothing is decided twice   *)
 (* or out of order.                                                           *)
 VersionIsPlace == \A i \in DOMAIN decided : decided[i].version = i
 
 (* Every replica acts on a record that was decided.                           *)
-ActsOnDecided ==
-    \A r \in Replicas : known[r] > 0 =>
-        LET record == decided[known[r]]
-        IN  /\ view[r].leader = record.leader
-            /\ view[r].epoch = record.epoch
-            /\ Leads(r) => view[r].version = record.version /\ view[r].isr = record.isr
+ActsOnDecided == \A r \in Replicas : Known(r) <= Len(decided)
 
-MetadataLog == INSTANCE Metadata WITH Nodes <- Replicas, FirstDecisions <- <<FirstRecord>>
+MetadataLog == INSTANCE Metadata WITH
+    Nodes <- Replicas,
+    FirstDecisions <- <<FirstRecord>>,
+    known <- [r \in Replicas |-> Known(r)]
 RefinesMetadata == MetadataLog!Spec
 ================================================================================

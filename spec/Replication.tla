@@ -71,11 +71,14 @@ LeaderHandleFetch(l, f) ==
 (* A fetch arrives that its sender has left behind; nobody waits for the      *)
 (* answer.                                                                    *)
 (* Enabled: always.                                                           *)
-(* Changes: as any fetch if the epochs agree, nothing otherwise; it is gone.  *)
+(* Changes: as any fetch if the epochs agree and its sender has not fetched   *)
+(* since with a newer broker epoch, nothing otherwise; it is gone.            *)
 LeaderHandleLateFetch(l) ==
     \E request \in {m \in msgs : m.type = "request" /\ m.to = l} :
         /\ msgs' = msgs \ {request}
-        /\ IF Leads(l) /\ EpochIsCurrent(view[l], request)
+        /\ IF /\ Leads(l)
+              /\ EpochIsCurrent(view[l], request)
+              /\ SameIncarnation(remote[l][request.from], request)
            THEN LET fetched == Progress(l, request)
                 IN  /\ remote' = [remote EXCEPT ![l] = fetched]
                     /\ AdvanceHighWatermark(l, log[l], fetched, view[l])

@@ -6,6 +6,10 @@ EXTENDS ReplicationProperties
 
 (* For EpochIsCurrent, AnswerIsCurrent.                                       *)
 AnyEpoch(known, message) == TRUE
+NoEpoch(known, message) == FALSE
+
+(* For SameIncarnation.                                                       *)
+AnyIncarnation(follower, request) == TRUE
 
 (* For LeaderEpochEnd.  Without an entry for its own epoch the leader does    *)
 (* not know where an epoch newer than its last record ends; the follower,     *)

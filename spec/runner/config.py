@@ -1,35 +1,70 @@
-"""Reads the few things the runner must know about a TLC configuration (.cfg) file.
+"""Reads and writes TLC configuration (.cfg) files, as far as hwmark needs to compose them.
 
-TLC itself reads and checks the file. This only finds the names TLC does not repeat in its answer.
+TLC itself reads and checks the file it is given. This knows its statements, not what they mean: a
+constant's value stays text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
 _COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
-_PROPERTY_WORDS = frozenset({"PROPERTY", "PROPERTIES"})
-_BEHAVIOUR_WORDS = frozenset({"SPECIFICATION", "INIT"})
-# fmt: off
-_OTHER_WORDS = frozenset(
-    {
-        "CONSTANT", "CONSTANTS", "CONSTRAINT", "CONSTRAINTS", "ACTION_CONSTRAINT",
-        "ACTION_CONSTRAINTS", "INVARIANT", "INVARIANTS", "NEXT", "VIEW", "SYMMETRY", "TYPE",
-        "TYPE_CONSTRAINT", "ALIAS", "POSTCONDITION", "CHECK_DEADLOCK",
-    }
-)
-# fmt: on
+# Each statement under the one spelling that is written.
+_STATEMENTS = {
+    "SPECIFICATION": "SPECIFICATION",
+    "INIT": "INIT",
+    "NEXT": "NEXT",
+    "CONSTANT": "CONSTANTS",
+    "CONSTANTS": "CONSTANTS",
+    "SYMMETRY": "SYMMETRY",
+    "VIEW": "VIEW",
+    "CONSTRAINT": "CONSTRAINTS",
+    "CONSTRAINTS": "CONSTRAINTS",
+    "ACTION_CONSTRAINT": "ACTION_CONSTRAINTS",
+    "ACTION_CONSTRAINTS": "ACTION_CONSTRAINTS",
+    "INVARIANT": "INVARIANTS",
+    "INVARIANTS": "INVARIANTS",
+    "PROPERTY": "PROPERTIES",
+    "PROPERTIES": "PROPERTIES",
+    "TYPE": "TYPE",
+    "TYPE_CONSTRAINT": "TYPE_CONSTRAINT",
+    "ALIAS": "ALIAS",
+    "POSTCONDITION": "POSTCONDITION",
+    "CHECK_DEADLOCK": "CHECK_DEADLOCK",
+}
+_WORD = re.compile(r"\b(" + "|".join(_STATEMENTS) + r")\b")
+# A value ends where the next constant's name begins.
+_CONSTANT = re.compile(r"(\w+)\s*(=|<-)\s*(.*?)(?=\s+\w+\s*(?:=|<-)|\s*\Z)", re.DOTALL)
 
 
 @attrs.frozen
 class Config:
-    """What a .cfg file asks for: its temporal properties, and whether there is a behaviour."""
+    """What a .cfg file says: its constants by name, and the words of every other statement.
 
-    properties: tuple[str, ...] = ()
-    has_behaviour: bool = True
+    A constant's text keeps its sign: `= 2` for a value, `<- Wrong` for a replaced operator.
+    """
+
+    constants: Mapping[str, str] = attrs.field(factory=dict)
+    statements: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """The names of the invariants to check."""
+        return self.statements.get("INVARIANTS", ())
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """The names of the temporal and action properties to check."""
+        return self.statements.get("PROPERTIES", ())
+
+    @property
+    def has_behaviour(self) -> bool:
+        """Whether there is anything to run, rather than assumptions alone."""
+        return "SPECIFICATION" in self.statements or "INIT" in self.statements
 
     @property
     def only_property(self) -> str | None:
@@ -39,12 +74,35 @@ class Config:
 
 def read_config(path: Path) -> Config:
     """Read a .cfg file; a malformed one gives what could be understood, as TLC will complain."""
-    words = _COMMENT.sub(" ", path.read_text(encoding="utf-8", errors="replace")).split()
-    section = ""
-    properties: list[str] = []
-    for word in words:
-        if word in _PROPERTY_WORDS | _BEHAVIOUR_WORDS | _OTHER_WORDS:
-            section = word
-        elif section in _PROPERTY_WORDS:
-            properties.append(word)
-    return Config(tuple(properties), has_behaviour=bool(_BEHAVIOUR_WORDS.intersection(words)))
+    return parse_config(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def parse_config(text: str) -> Config:
+    """Read the text of a .cfg file."""
+    constants: dict[str, str] = {}
+    statements: dict[str, tuple[str, ...]] = {}
+    for word, body in _sections(_COMMENT.sub(" ", text)):
+        if word == "CONSTANTS":
+            constants |= {
+                name: f"{sign} {' '.join(value.split())}"
+                for name, sign, value in _CONSTANT.findall(body)
+            }
+        else:
+            statements[word] = statements.get(word, ()) + tuple(body.split())
+    return Config(constants, statements)
+
+
+def format_config(config: Config) -> str:
+    """Write a configuration as the text of a .cfg file."""
+    lines = [f"{word} {' '.join(names)}" for word, names in config.statements.items()]
+    if config.constants:
+        lines.append("CONSTANTS")
+        lines += [f"    {name} {value}" for name, value in config.constants.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _sections(text: str) -> Iterator[tuple[str, str]]:
+    found = list(_WORD.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    for match, end in zip(found, ends, strict=True):
+        yield _STATEMENTS[match[1]], text[match.end() : end]

@@ -91,7 +91,9 @@ def test_a_configuration_tells_its_properties(tmp_path: Path) -> None:
         "INIT Init \\* PROPERTY No\n(* PROPERTY\nNever *)\nPROPERTIES A\n  B\nINVARIANT C\n",
         encoding="utf-8",
     )
-    assert read_config(config) == Config(("A", "B"), has_behaviour=True)
-    assert read_config(config).only_property is None
+    read = read_config(config)
+    assert (read.properties, read.invariants, read.has_behaviour) == (("A", "B"), ("C",), True)
+    assert read.only_property is None
     config.write_text("CONSTANT N = 1\n", encoding="utf-8")
-    assert read_config(config) == Config((), has_behaviour=False)
+    assert read_config(config) == Config(constants={"N": "= 1"})
+    assert not read_config(config).has_behaviour
