@@ -1,7 +1,7 @@
 # The commands of the house. `make` alone lists them. Each one first sets up what it needs (scripts/setup).
 
 # What to show a newcomer, and what to run for hours. `make deep` goes on where it was interrupted.
-DEMO := .venv/bin/hwmark check --demo
+DEMO := .venv/bin/hwmark demo
 DEEP := .venv/bin/hwmark check --suite deep --resume
 
 # `make setup LOCK=locks/spark.lock` adds Spark, which no room uses yet.

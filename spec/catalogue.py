@@ -10,8 +10,8 @@ Each is a TLC configuration (.cfg) whose first comment lines tell its story and 
     model     of a mutant: the model whose constants it takes, unless it gives its own
     length    of a mutant: how many states the shortest counterexample has
 
-A model is complete and can be given to TLC as it is. A mutant says only what is different; `compose`
-completes it. Nothing is run here.
+A model is complete and can be given to TLC as it is. A mutant says only what is different;
+`compose` completes it. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -97,9 +97,8 @@ class Catalogue:
         for each in self.mutants:
             if each.name.lower() == name.lower():
                 return each
-        raise CatalogueError(
-            f"there is no mutant {name!r}; there are {', '.join(each.name for each in self.mutants)}"
-        )
+        names = ", ".join(each.name for each in self.mutants)
+        raise CatalogueError(f"there is no mutant {name!r}; there are {names}")
 
 
 def load_catalogue(folder: Path = SPEC_DIR) -> Catalogue:

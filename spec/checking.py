@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from spec.catalogue import SPEC_DIR, Model, Mutant, compose
+from spec.ledger import Ledger
 from spec.runner import Job, Outcome, Progress, Simulation, Verdict, rule_answers, run, witness_job
 from spec.runner.config import format_config
 from spec.tla_text import Operator, guards
@@ -87,9 +88,16 @@ def model_job(model: Model, limits: Limits) -> Job:
     )
 
 
-def check_model(model: Model, limits: Limits, on_progress: OnProgress | None = None) -> Outcome:
-    """Let TLC explore a model."""
-    return run(model_job(model, limits), on_progress)
+def check_model(
+    model: Model,
+    limits: Limits,
+    on_progress: OnProgress | None = None,
+    *,
+    ledger: Ledger | None = None,
+) -> Outcome:
+    """Let TLC explore a model; with a ledger, from where an interrupted run came to."""
+    job = model_job(model, limits)
+    return run(ledger.resumable(model, job) if ledger else job, on_progress)
 
 
 def check_mutant(
@@ -111,7 +119,9 @@ def check_mutant(
 
 
 def check_vacuity(
-    models: list[Model], limits: Limits, on_progress: Callable[[Model, Progress], None] | None = None
+    models: list[Model],
+    limits: Limits,
+    on_progress: Callable[[Model, Progress], None] | None = None,
 ) -> Vacuity | Outcome:
     """Find the actions that never fire and the guards that only ever give one answer.
 

@@ -1,0 +1,99 @@
+"""The `hwmark` command: its options and their help. Each command's work has its own module."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hwmark.check import Options, check
+from hwmark.console import ended
+from hwmark.demo import demo
+from spec.checking import Limits
+
+app = typer.Typer(
+    name="hwmark",
+    help="A formally specified, Kafka-like replicated log, and the tools that try to break it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_RESUME_FOLDER = Path("runs/deep")
+
+
+@app.callback()
+def _group() -> None:
+    """Without this, Typer would turn a single command into the whole program."""
+
+
+@app.command("demo")
+def demo_command() -> None:
+    """Show in about a minute what hwmark does."""
+    raise typer.Exit(ended(demo))
+
+
+@app.command(
+    "check",
+    epilog="Exit status: 0 holds, 1 violated, 2 unknown or error, 130 interrupted.",
+)
+def check_command(
+    module: Annotated[
+        str | None, typer.Argument(help="Only the models of this spec, such as Replication.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="One model, or a suite, by name.")] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="smoke, gate or deep. [default: smoke and gate]")
+    ] = None,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Swap one rule at a time; each must be caught.")
+    ] = False,
+    mutant: Annotated[str | None, typer.Option(help="One mutant, by name.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell the mutant's story and its counterexample.")
+    ] = False,
+    vacuity: Annotated[
+        bool, typer.Option("--vacuity", help="Find actions and guards that do nothing.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="List models and mutants.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the table as Markdown.")
+    ] = None,
+    save_scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save a counterexample as a scenario.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help=f"Keep results in {_RESUME_FOLDER}, and go on from them."),
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="TLC's threads.")] = None,
+    memory_mb: Annotated[int | None, typer.Option(min=1, help="Java's heap.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="For each run of TLC.")
+    ] = None,
+) -> None:
+    """Let TLC explore the specs: all that is reachable within each model's bounds."""
+    options = Options(
+        module=module,
+        model=model,
+        suite=suite,
+        mutants=mutants,
+        mutant=mutant,
+        explain=explain,
+        vacuity=vacuity,
+        show=show,
+        json=json,
+        markdown=markdown,
+        save_scenario=save_scenario,
+        resume=_RESUME_FOLDER if resume else None,
+        limits=Limits(workers, memory_mb, time_limit),
+    )
+    raise typer.Exit(ended(lambda: check(options)))
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    app(args=sys.argv[1:])
