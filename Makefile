@@ -8,7 +8,7 @@ DEEP := .venv/bin/hwmark check --suite deep --resume
 LOCK ?= locks/dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick deep bench docs lock clean
+.PHONY: help setup demo test quick deep bench docs tables lock clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
@@ -34,6 +34,11 @@ bench: setup ## run every benchmark and print its figures
 docs: setup ## rewrite the generated part of docs/architecture.md, show the changelog to come
 	@.venv/bin/python scripts/architecture.py
 	@.venv/bin/towncrier build --draft --version next
+
+tables: setup ## check everything and rewrite docs/tables/: sizes, times, counterexamples
+	@.venv/bin/hwmark check --markdown docs/tables/models.md
+	@.venv/bin/hwmark check --mutants --markdown docs/tables/mutants.md
+	@$(DEEP) --markdown docs/tables/deep.md
 
 lock: ## resolve pyproject.toml into locks/ anew; LOCKFLAGS="--upgrade" for newer versions
 	@scripts/lock $(LOCKFLAGS)

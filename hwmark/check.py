@@ -15,7 +15,7 @@ from rich.console import Console
 from hwmark.console import live, say
 from hwmark.explain import explain
 from hwmark.tables import Rows, model_rows, mutant_rows
-from spec.catalogue import Catalogue, CatalogueError, Model, Mutant, load_catalogue
+from spec.catalogue import SPEC_DIR, Catalogue, CatalogueError, Model, Mutant, load_catalogue
 from spec.checking import (
     Limits,
     MutantResult,
@@ -46,13 +46,14 @@ class Options:
     markdown: Path | None = None
     save_scenario: Path | None = None
     resume: Path | None = None
+    specs: Path = SPEC_DIR
     limits: Limits = attrs.field(factory=Limits)
 
 
 def check(options: Options) -> int:
     """Do what the options ask for; give the exit status."""
     _refuse_contradictions(options)
-    catalogue = load_catalogue()
+    catalogue = load_catalogue(options.specs)
     if options.show:
         return _list(catalogue)
     if options.vacuity:
@@ -97,7 +98,7 @@ def _check_models(catalogue: Catalogue, options: Options) -> int:
     models = catalogue.select(options.module, options.model, suites)
     if not models:
         raise CatalogueError(f"there is no model in the suite {options.suite!r}")
-    results = [(model, outcome) for model, outcome in _run_models(models, options)]
+    results = list(_run_models(models, options))
     _report(model_rows(results), options, [_model_json(*result) for result in results])
     for model, outcome in results:
         _tell(model.name, outcome, options)

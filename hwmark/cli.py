@@ -11,6 +11,7 @@ import typer
 from hwmark.check import Options, check
 from hwmark.console import ended
 from hwmark.demo import demo
+from spec.catalogue import SPEC_DIR
 from spec.checking import Limits
 
 app = typer.Typer(
@@ -69,6 +70,9 @@ def check_command(
         bool,
         typer.Option("--resume", help=f"Keep results in {_RESUME_FOLDER}, and go on from them."),
     ] = False,
+    specs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Your own copy of the specs.", show_default=False)
+    ] = SPEC_DIR,
     workers: Annotated[int | None, typer.Option(min=1, help="TLC's threads.")] = None,
     memory_mb: Annotated[int | None, typer.Option(min=1, help="Java's heap.")] = None,
     time_limit: Annotated[
@@ -89,6 +93,7 @@ def check_command(
         markdown=markdown,
         save_scenario=save_scenario,
         resume=_RESUME_FOLDER if resume else None,
+        specs=specs,
         limits=Limits(workers, memory_mb, time_limit),
     )
     raise typer.Exit(ended(lambda: check(options)))

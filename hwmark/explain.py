@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spec.catalogue import SPEC_DIR, Mutant
+from spec.catalogue import Mutant
 from spec.checking import MutantResult
 from spec.runner import print_trace
 from spec.tla_text import Operator, operators
@@ -44,7 +44,8 @@ def _print_rule(console: Console, title: str, operator: Operator | None, colour:
 
 def _find(mutant: Mutant, name: str) -> Operator | None:
     """Find an operator in the specs, or in the mutant's own module."""
-    for module in (*sorted(SPEC_DIR.glob("*.tla")), mutant.module):
+    specs = sorted(mutant.model.module.parent.glob("*.tla"))
+    for module in (*specs, mutant.module):
         for operator in operators(module):
             if operator.name == name:
                 return operator

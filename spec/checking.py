@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from spec.catalogue import SPEC_DIR, Model, Mutant, compose
+from spec.catalogue import Model, Mutant, compose
 from spec.ledger import Ledger
 from spec.runner import Job, Outcome, Progress, Simulation, Verdict, rule_answers, run, witness_job
 from spec.runner.config import format_config
@@ -113,7 +113,7 @@ def check_mutant(
             workers=1,
             memory_mb=limits.memory_mb,
             time_limit_s=limits.time_limit_s,
-            library=(SPEC_DIR,),
+            library=(mutant.model.module.parent,),
         )
         return MutantResult(mutant, run(job, on_progress))
 
@@ -128,7 +128,7 @@ def check_vacuity(
     What one of the models exercises is exercised. The outcome of a run that did not end well is
     returned as it is: it tells why nothing is known.
     """
-    watched = guards(SPEC_DIR)
+    watched = guards(models[0].module.parent)
     fired: dict[str, int] = {}
     answers: dict[str, frozenset[bool]] = {rule.name: frozenset() for rule in watched}
     for model in models:

@@ -1,0 +1,19 @@
+"""The demo shows a newcomer a protocol that holds and a bug that is caught."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HWMARK = Path(sys.executable).with_name("hwmark")
+
+
+@pytest.mark.tlc
+@pytest.mark.slow
+def test_the_demo_ends_well_and_shows_a_counterexample() -> None:
+    done = subprocess.run([HWMARK, "demo"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Replication/smoke" in done.stdout
+    assert "how it breaks, in 8 states" in done.stdout
+    assert "The protocol holds, and the bug is caught" in done.stdout
