@@ -51,18 +51,18 @@ Answers(l, request) ==
                diverges |-> FALSE, hw |-> hw[l],
                entries |-> SubSeq(log[l], request.offset + 1, request.offset + n)] : n \in lengths}
 
-(* A follower's fetch arrives at its leader.                                  *)
-(* Enabled: the follower waits for no answer, and the epochs agree.           *)
-(* Changes: what the leader knows of the follower, its high watermark; an     *)
-(* answer is on its way.                                                      *)
-LeaderHandleFetch(l, f) ==
+(* The fetch of follower f arrives at the leader it knows.                    *)
+(* Enabled: f waits for no answer, and the epochs agree.                      *)
+(* Changes: what the leader knows of f, its high watermark; an answer is on   *)
+(* its way.                                                                   *)
+LeaderHandleFetch(f) ==
     LET request == FetchRequest(f)
+        l == request.to
         fetched == Progress(l, request)
-    IN  /\ Leads(l)
-        /\ f # l
-        /\ view[f].leader = l
-        /\ ~\E m \in AnswersTo(f) : m.epoch = view[f].epoch
+    IN  /\ Follows(f)
+        /\ Leads(l)
         /\ EpochIsCurrent(view[l], request)
+        /\ \A m \in AnswersTo(f) : m.epoch # request.epoch
         /\ remote' = [remote EXCEPT ![l] = fetched]
         /\ \E answer \in Answers(l, request) : msgs' = msgs \cup {answer}
         /\ AdvanceHighWatermark(l, log[l], fetched, view[l])
@@ -299,6 +299,7 @@ LossyRestart(b) ==
 Next ==
     \E r \in Replicas :
         \/ Produce(r)
+        \/ LeaderHandleFetch(r)
         \/ LeaderHandleLateFetch(r)
         \/ FollowerHandleAnswer(r)
         \/ BecomeLeader(r)
@@ -315,7 +316,6 @@ Next ==
         \/ CleanRestart(r)
         \/ LossyRestart(r)
         \/ \E f \in Replicas :
-            \/ LeaderHandleFetch(r, f)
             \/ ExpandIsr(r, f)
             \/ ShrinkIsr(r, f)
 
@@ -323,11 +323,12 @@ Next ==
 Fairness ==
     \A r \in Replicas :
         /\ WF_vars(BecomeLeader(r)) /\ WF_vars(BecomeFollower(r)) /\ WF_vars(LearnIsr(r))
-        /\ WF_vars(FollowerHandleAnswer(r)) /\ WF_vars(LeaderHandleLateFetch(r))
+        /\ WF_vars(LeaderHandleFetch(r)) /\ WF_vars(LeaderHandleLateFetch(r))
+        /\ WF_vars(FollowerHandleAnswer(r))
         /\ WF_vars(CommitIsr(r)) /\ WF_vars(RejectIsr(r))
         /\ WF_vars(ctl.leader = None /\ ElectLeader(r))
         /\ WF_vars(UnfenceBroker(r))
-        /\ \A f \in Replicas : WF_vars(LeaderHandleFetch(r, f)) /\ WF_vars(ExpandIsr(r, f))
+        /\ \A f \in Replicas : WF_vars(ExpandIsr(r, f))
 
 Spec == Init /\ [][Next]_vars
 FairSpec == Spec /\ Fairness
