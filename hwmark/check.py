@@ -42,6 +42,7 @@ class Options:
     explain: bool = False
     vacuity: bool = False
     show: bool = False
+    stories: bool = False
     json: bool = False
     markdown: Path | None = None
     save_scenario: Path | None = None
@@ -99,7 +100,8 @@ def _check_models(catalogue: Catalogue, options: Options) -> int:
     if not models:
         raise CatalogueError(f"there is no model in the suite {options.suite!r}")
     results = list(_run_models(models, options))
-    _report(model_rows(results), options, [_model_json(*result) for result in results])
+    rows = model_rows(results, stories=options.stories)
+    _report(rows, options, [_model_json(*result) for result in results])
     for model, outcome in results:
         _tell(model.name, outcome, options)
     return exit_status([outcome.verdict for _, outcome in results])

@@ -17,7 +17,7 @@ _SHOWN_MUTANT = "KIP-101"
 def demo() -> int:
     """Check the small models, then show one historic bug and its counterexample."""
     _title("TLC explores every behaviour of the replication protocol, within small bounds")
-    held = check(Options(suite="smoke"))
+    held = check(Options(suite="smoke", stories=True))
     _title(f"The same with one rule swapped for a bug that Kafka once had: {_SHOWN_MUTANT}")
     caught = check(Options(mutant=_SHOWN_MUTANT, explain=True))
     if held == 0 and caught == 0:

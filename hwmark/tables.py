@@ -57,11 +57,15 @@ class Rows:
         return "\n".join(lines) + "\n"
 
 
-def model_rows(results: Iterable[tuple[Model, Outcome]]) -> Rows:
-    """One row per model: what TLC said, and how much it saw."""
+def model_rows(results: Iterable[tuple[Model, Outcome]], *, stories: bool = False) -> Rows:
+    """One row per model: what TLC said, how much it saw and, if wanted, what the model is about."""
     return Rows(
-        ("model", "verdict", "distinct states#", "depth#", "seconds#"),
-        tuple(_model_row(model, outcome) for model, outcome in results),
+        ("model", "verdict", "distinct states#", "depth#", "seconds#")
+        + (("what it explores",) if stories else ()),
+        tuple(
+            _model_row(model, outcome) + ((Cell(model.story),) if stories else ())
+            for model, outcome in results
+        ),
     )
 
 

@@ -52,7 +52,8 @@ Answers(l, request) ==
                entries |-> SubSeq(log[l], request.offset + 1, request.offset + n)] : n \in lengths}
 
 (* The fetch of follower f arrives at the leader it knows.                    *)
-(* Enabled: f waits for no answer, and the epochs agree.                      *)
+(* Enabled: f waits for no answer, and the epochs agree; then the one that is *)
+(* asked does lead.                                                           *)
 (* Changes: what the leader knows of f, its high watermark; an answer is on   *)
 (* its way.                                                                   *)
 LeaderHandleFetch(f) ==
@@ -60,7 +61,6 @@ LeaderHandleFetch(f) ==
         l == request.to
         fetched == Progress(l, request)
     IN  /\ Follows(f)
-        /\ Leads(l)
         /\ EpochIsCurrent(view[l], request)
         /\ \A m \in AnswersTo(f) : m.epoch # request.epoch
         /\ remote' = [remote EXCEPT ![l] = fetched]
@@ -76,8 +76,7 @@ LeaderHandleFetch(f) ==
 LeaderHandleLateFetch(l) ==
     \E request \in {m \in msgs : m.type = "request" /\ m.to = l} :
         /\ msgs' = msgs \ {request}
-        /\ IF /\ Leads(l)
-              /\ EpochIsCurrent(view[l], request)
+        /\ IF /\ EpochIsCurrent(view[l], request)
               /\ SameIncarnation(remote[l][request.from], request)
            THEN LET fetched == Progress(l, request)
                 IN  /\ remote' = [remote EXCEPT ![l] = fetched]

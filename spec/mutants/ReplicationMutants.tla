@@ -4,9 +4,12 @@
 (* property that must break; its first lines tell the story.                  *)
 EXTENDS ReplicationProperties
 
-(* For EpochIsCurrent, AnswerIsCurrent.                                       *)
-AnyEpoch(known, message) == TRUE
-NoEpoch(known, message) == FALSE
+(* For EpochIsCurrent.  A leader answers whoever asks; others still refuse.   *)
+AnyEpochOfLeader(known, request) == known.leader = request.to
+
+(* For AnswerIsCurrent.                                                       *)
+AnyAnswer(known, answer) == TRUE
+NoAnswer(known, answer) == FALSE
 
 (* For SameIncarnation.                                                       *)
 AnyIncarnation(follower, request) == TRUE
