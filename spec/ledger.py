@@ -17,6 +17,7 @@ import attrs
 
 from spec.catalogue import CatalogueError, Model
 from spec.runner import Job, Outcome, Statistics, Verdict
+from spec.runner.config import format_config, read_config
 
 _CHECKPOINT_MINUTES = 10
 
@@ -88,8 +89,14 @@ class Ledger:
 
 
 def digest(model: Model) -> str:
-    """Sum up all that a model's result depends on: its configuration and the modules beside it."""
+    """Sum up all that a model's result depends on: what its configuration says, and the modules.
+
+    Comments in the configuration do not count, so that a size can be written down there.
+    """
     total = hashlib.sha256()
-    for path in (model.config, *sorted(model.module.parent.glob("*.tla"))):
+    total.update(
+        f"{format_config(read_config(model.config))}{model.walks} {model.walk_steps}".encode()
+    )
+    for path in sorted(model.module.parent.glob("*.tla")):
         total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()

@@ -49,8 +49,11 @@ def test_a_changed_spec_is_checked_anew(model: Model, tmp_path: Path) -> None:
     assert ledger.finished(model) is None
     model.module.write_text(SPEC)
     assert ledger.finished(model) is not None
+    model.config.write_text("\\* states: 5\n" + model.config.read_text())
+    assert ledger.finished(model) is not None
     model.config.write_text(model.config.read_text() + "CHECK_DEADLOCK FALSE\n")
     assert ledger.finished(model) is None
+    assert ledger.finished(attrs.evolve(model, walks=7)) is None
 
 
 @pytest.mark.parametrize("verdict", [Verdict.VIOLATED, Verdict.UNKNOWN, Verdict.ERROR])
