@@ -181,7 +181,8 @@ def _report(rows: Rows, options: Options, data: list[dict[str, object]]) -> None
     if options.json:
         print(json.dumps(data, indent=2))
     else:
-        Console(highlight=False).print(rows.for_terminal())
+        console = Console(highlight=False)
+        console.print(rows.for_terminal(console.width))
 
 
 def _tell(name: str, outcome: Outcome, options: Options) -> None:

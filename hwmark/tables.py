@@ -17,6 +17,8 @@ from spec.catalogue import Model
 from spec.checking import MutantResult
 from spec.runner import Outcome, Verdict
 
+_WIDE = 110
+
 
 @attrs.frozen
 class Cell:
@@ -28,26 +30,32 @@ class Cell:
 
 @attrs.frozen
 class Rows:
-    """A table's headings, with numbers marked by a trailing `#`, and its rows."""
+    """A table's headings, with numbers marked by a trailing `#`, and its rows.
+
+    A heading marked by a trailing `?` is left out of a terminal that is too narrow for it.
+    """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
-    def for_terminal(self) -> Table:
+    def for_terminal(self, width: int) -> Table:
         """Build the table that rich prints."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in self.headings:
-            number = heading.endswith("#")
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        shown = [
+            at for at, name in enumerate(self.headings) if width >= _WIDE or not name.endswith("?")
+        ]
+        for at in shown:
+            number = self.headings[at].endswith("#")
             table.add_column(
-                heading.rstrip("#"), justify="right" if number else "left", overflow="fold"
+                _bare(self.headings[at]), justify="right" if number else "left", overflow="fold"
             )
         for row in self.rows:
-            table.add_row(*(Text(cell.text, cell.style) for cell in row))
+            table.add_row(*(Text(row[at].text, row[at].style) for at in shown))
         return table
 
     def markdown(self) -> str:
         """Write the table as Markdown."""
-        lines = ["| " + " | ".join(heading.rstrip("#") for heading in self.headings) + " |"]
+        lines = ["| " + " | ".join(map(_bare, self.headings)) + " |"]
         lines.append(
             "|"
             + "|".join(" ---: " if name.endswith("#") else " --- " for name in self.headings)
@@ -55,6 +63,10 @@ class Rows:
         )
         lines += ["| " + " | ".join(cell.text for cell in row) + " |" for row in self.rows]
         return "\n".join(lines) + "\n"
+
+
+def _bare(heading: str) -> str:
+    return heading.rstrip("#?")
 
 
 def model_rows(results: Iterable[tuple[Model, Outcome]], *, stories: bool = False) -> Rows:
@@ -72,7 +84,7 @@ def model_rows(results: Iterable[tuple[Model, Outcome]], *, stories: bool = Fals
 def mutant_rows(results: Iterable[MutantResult]) -> Rows:
     """One row per mutant: the wrong rule, what caught it, and how short the story is."""
     return Rows(
-        ("mutant", "rule", "verdict", "property broken", "length#", "seconds#"),
+        ("mutant", "rule?", "verdict", "property broken", "length#", "seconds#"),
         tuple(_mutant_row(result) for result in results),
     )
 
