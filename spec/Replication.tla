@@ -250,12 +250,16 @@ ElectUncleanLeader(r) ==
     /\ ctl' = ElectUncleanly(ctl, r)
     /\ UNCHANGED <<log, hw, view, remote, broker, msgs, used, committed, acked>>
 
+(* A fault of broker b is within the budget, also if it costs an election.    *)
+MayFail(b) ==
+    /\ used.faults < MaxFaults
+    /\ ctl.leader = b => ctl.epoch < MaxEpoch
+
 (* Heartbeats of a broker fail to arrive; it may well be alive, and lead.     *)
 (* Changes: it is fenced and leaves the ISR; if it led, another is elected.   *)
 FenceBroker(b) ==
     /\ b \notin Fenced
-    /\ used.faults < MaxFaults
-    /\ ctl.leader = b => ctl.epoch < MaxEpoch
+    /\ MayFail(b)
     /\ broker' = [broker EXCEPT ![b].fenced = TRUE]
     /\ ctl' \in Depart(ctl, b, {}, Fenced \cup {b})
     /\ used' = [used EXCEPT !.faults = @ + 1]
@@ -270,8 +274,6 @@ UnfenceBroker(b) ==
 (* Broker b stops, keeps `kept` entries, and registers again, fenced at first *)
 (* and with a new broker epoch.  All that it held in memory is gone.          *)
 Restart(b, kept, lost) ==
-    /\ used.faults < MaxFaults
-    /\ ctl.leader = b => ctl.epoch < MaxEpoch
     /\ log' = [log EXCEPT ![b] = Prefix(@, kept)]
     /\ hw' = [hw EXCEPT ![b] = Min({@, kept})]
     /\ view' = [view EXCEPT ![b] = FollowerView(None, 0)]
@@ -285,14 +287,15 @@ Restart(b, kept, lost) ==
 
 (* After a clean shutdown the log is whole.                                   *)
 CleanRestart(b) ==
-    LET lost == IF LosesEligibility(TRUE) THEN {b} ELSE {}
-    IN  Restart(b, EndOffset(log[b]), lost)
+    /\ MayFail(b)
+    /\ Restart(b, EndOffset(log[b]), IF LosesEligibility(TRUE) THEN {b} ELSE {})
 
 (* After a crash any part of the log's end may be lost, with the page cache   *)
 (* or the disk.                                                               *)
 LossyRestart(b) ==
-    \E kept \in 0..EndOffset(log[b]) :
-        Restart(b, kept, IF LosesEligibility(FALSE) THEN {b} ELSE {})
+    /\ MayFail(b)
+    /\ \E kept \in 0..EndOffset(log[b]) :
+           Restart(b, kept, IF LosesEligibility(FALSE) THEN {b} ELSE {})
 
 --------------------------------------------------------------------------------
 Next ==

@@ -102,7 +102,7 @@ def format_config(config: Config) -> str:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    found = list(_WORD.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
-    for match, end in zip(found, ends, strict=True):
-        yield _STATEMENTS[match[1]], text[match.end() : end]
+    # Splitting by a group gives the words and what follows each, after what precedes them all.
+    parts = _WORD.split(text)[1:]
+    for word, body in zip(parts[::2], parts[1::2], strict=True):
+        yield _STATEMENTS[word], body
