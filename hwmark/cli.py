@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from hwmark.check import Options, check
-from hwmark.console import ended
 from hwmark.demo import demo
 from spec.catalogue import SPEC_DIR
 from spec.checking import Limits
+from spec.runner import ended
 
 app = typer.Typer(
     name="hwmark",
@@ -33,7 +33,7 @@ def _group() -> None:
 @app.command("demo")
 def demo_command() -> None:
     """Show in about a minute what hwmark does."""
-    raise typer.Exit(ended(demo))
+    raise typer.Exit(ended("hwmark", demo))
 
 
 @app.command(
@@ -96,7 +96,7 @@ def check_command(
         specs=specs,
         limits=Limits(workers, memory_mb, time_limit),
     )
-    raise typer.Exit(ended(lambda: check(options)))
+    raise typer.Exit(ended("hwmark", lambda: check(options)))
 
 
 def main() -> None:

@@ -12,10 +12,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from hwmark.console import COLOURS
 from spec.catalogue import Model
 from spec.checking import MutantResult
-from spec.runner import Outcome, Verdict
+from spec.runner import VERDICT_COLOURS, Outcome, Verdict
 
 _WIDE = 110
 
@@ -101,7 +100,7 @@ def _model_row(model: Model, outcome: Outcome) -> tuple[Cell, ...]:
         distinct += f" (was {model.states:,})"
     return (
         Cell(model.name),
-        Cell(verdict, COLOURS[outcome.verdict]),
+        Cell(verdict, VERDICT_COLOURS[outcome.verdict]),
         Cell(distinct),
         Cell(str(figures.depth) if outcome.exhaustive else str(model.walk_steps)),
         Cell(f"{figures.seconds:.0f}"),
@@ -116,7 +115,7 @@ def _mutant_row(result: MutantResult) -> tuple[Cell, ...]:
     return (
         Cell(result.mutant.name),
         Cell(result.mutant.rule or "(none)"),
-        Cell(verdict, COLOURS[result.verdict]),
+        Cell(verdict, VERDICT_COLOURS[result.verdict]),
         Cell((violation.property_name or violation.kind) if violation else "none"),
         Cell(str(result.length) if result.length is not None else ""),
         Cell(f"{result.outcome.seconds:.1f}"),

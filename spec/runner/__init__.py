@@ -12,6 +12,7 @@ spec.runner` is its command.
 """
 
 from spec.runner.coverage import ActionCoverage, Coverage, ExpressionCoverage
+from spec.runner.ending import ended
 from spec.runner.errors import (
     FileFormatError,
     JobError,
@@ -25,7 +26,7 @@ from spec.runner.location import Location
 from spec.runner.outcome import Outcome, Progress, Statistics, Verdict, Violation
 from spec.runner.process import run
 from spec.runner.progress import Bar
-from spec.runner.render import print_trace, render_trace
+from spec.runner.render import VERDICT_COLOURS, print_trace, render_trace
 from spec.runner.scenario import format_scenario, parse_scenario, read_scenario, write_scenario
 from spec.runner.simulation import read_simulation, read_simulations
 from spec.runner.toolchain import find_jar, find_java
@@ -36,6 +37,7 @@ from spec.runner.values import Function, ModelValue, State, Value, function, sam
 from spec.runner.witness import rule_answers, witness_job
 
 __all__ = [
+    "VERDICT_COLOURS",
     "ActionCoverage",
     "Bar",
     "Coverage",
@@ -62,6 +64,7 @@ __all__ = [
     "ValueSyntaxError",
     "Verdict",
     "Violation",
+    "ended",
     "find_jar",
     "find_java",
     "format_scenario",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,50 +15,29 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from spec.runner.errors import JobError, RunnerError
+from spec.runner.ending import ended
+from spec.runner.errors import JobError
 from spec.runner.job import Job, Simulation
 from spec.runner.outcome import Outcome, Progress, Verdict
 from spec.runner.process import run
 from spec.runner.progress import Bar, describe
-from spec.runner.render import print_trace
+from spec.runner.render import VERDICT_COLOURS, print_trace
 from spec.runner.scenario import write_scenario
-
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 128 + signal.SIGINT
-EXIT_TERMINATED = 128 + signal.SIGTERM
-
-_COLOURS = {
-    Verdict.HOLDS: "bold green",
-    Verdict.VIOLATED: "bold red",
-    Verdict.UNKNOWN: "bold yellow",
-    Verdict.ERROR: "bold red",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, or the process's own; give its exit status."""
     options = _parser().parse_args(arguments)
-    # A shell's `kill` must not leave Java behind either.
-    before = signal.signal(signal.SIGTERM, _terminated)
-    try:
-        job = _job(options)
-        _check_writable(options.save_trace, options.save_scenario)
-        outcome = _run(job, quiet=options.quiet)
-        _save(outcome, job, options)
-        _report(outcome, job, as_json=options.json)
-    except (RunnerError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return EXIT_ERROR
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return ended("spec.runner", lambda: _check(options))
+
+
+def _check(options: argparse.Namespace) -> int:
+    job = _job(options)
+    _check_writable(options.save_trace, options.save_scenario)
+    outcome = _run(job, quiet=options.quiet)
+    _save(outcome, job, options)
+    _report(outcome, job, as_json=options.json)
     return outcome.verdict.exit_status
-
-
-def _terminated(_signal: int, _frame: object) -> None:
-    raise SystemExit(EXIT_TERMINATED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -182,7 +160,7 @@ def _report(outcome: Outcome, job: Job, *, as_json: bool) -> None:
 
 def _print_verdict(console: Console, outcome: Outcome, job: Job) -> None:
     text = Text(f"{job.config.stem}: ")
-    text.append(outcome.verdict.name, _COLOURS[outcome.verdict])
+    text.append(outcome.verdict.name, VERDICT_COLOURS[outcome.verdict])
     if outcome.violation is not None:
         text.append(f": {outcome.violation}")
     if outcome.message is not None:

@@ -16,10 +16,17 @@ import attrs
 from rich.console import Console
 from rich.text import Text
 
+from spec.runner.outcome import Verdict
 from spec.runner.trace import Step, Trace
 from spec.runner.value_text import format_value, in_order, is_field_name
 from spec.runner.values import Function, Value, same_value
 
+VERDICT_COLOURS = {
+    Verdict.HOLDS: "bold green",
+    Verdict.VIOLATED: "bold red",
+    Verdict.UNKNOWN: "bold yellow",
+    Verdict.ERROR: "bold red",
+}
 _ADDED, _REMOVED, _PATH, _ACTION, _QUIET = "green", "red", "yellow", "bold cyan", "dim"
 
 

@@ -73,7 +73,7 @@ def test_a_mistake_of_the_user_is_one_line(
 ) -> None:
     assert main(_arguments(models.counter(), *more)) == 2
     errors = capsys.readouterr().err
-    assert errors.startswith("error: ")
+    assert errors.startswith("spec.runner: ")
     assert told in errors
     assert errors.count("\n") == 1
 
