@@ -88,25 +88,51 @@ def _execute(
 @contextlib.contextmanager
 def _started(command: list[str], job: Job, errors: int) -> Iterator[subprocess.Popen[str]]:
     """Start the command, and stop its whole group on the way out, however that comes."""
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            command,
-            cwd=job.module.absolute().parent,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as problem:
-        raise ToolchainError(f"Java could not be started: {problem}") from None
-    try:
+        # An interrupt inside Popen would leave behind a process that nobody knows yet.
+        with _signals_held() as held:
+            process = subprocess.Popen(
+                command,
+                cwd=job.module.absolute().parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+            )
+        for number in held:
+            signal.raise_signal(number)
         yield process
+    except OSError as problem:
+        if process is not None:
+            raise
+        raise ToolchainError(f"Java could not be started: {problem}") from None
     finally:
-        stop(process)
-        if process.stdout is not None:
-            process.stdout.close()
+        if process is not None:
+            stop(process)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[list[int]]:
+    """Note the signals that ask to end, instead of acting on them; for the main thread alone."""
+    held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    before = {
+        number: signal.signal(number, lambda number, _frame: held.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield held
+    finally:
+        for number, handler in before.items():
+            # None stands for a handler that is not Python's, which Python cannot restore.
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
 def stop(process: subprocess.Popen[str]) -> None:
