@@ -31,8 +31,9 @@ deep: setup ## the long checks; run it again to go on where it stopped
 bench: setup ## run every benchmark and print its figures
 	@.venv/bin/python scripts/stages.py bench
 
-docs: setup ## rewrite the generated part of docs/architecture.md, show the changelog to come
+docs: setup ## rewrite the generated parts of docs/, show the changelog to come
 	@.venv/bin/python scripts/architecture.py
+	@.venv/bin/python scripts/action_table.py
 	@.venv/bin/towncrier build --draft --version next
 
 tables: setup ## check everything and rewrite docs/tables/: sizes, times, counterexamples

@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 
 from hwmark.check import Options, check
+from hwmark.conform import Options as ConformOptions
+from hwmark.conform import run_conform
 from hwmark.demo import demo
+from hwmark.replay import Options as ReplayOptions
+from hwmark.replay import run_replay
 from spec.catalogue import SPEC_DIR
 from spec.checking import Limits
 from spec.runner import ended
@@ -97,6 +101,74 @@ def check_command(
         limits=Limits(workers, memory_mb, time_limit),
     )
     raise typer.Exit(ended("hwmark", lambda: check(options)))
+
+
+@app.command(
+    "conform",
+    epilog="Exit status: 0 equal or caught, 1 different or not caught, 2 error, 130 interrupted.",
+)
+def conform_command(
+    module: Annotated[
+        str | None, typer.Argument(help="Only the models of this spec, such as Replication.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="One model, by name. [default: those marked as compared]"),
+    ] = None,
+    mutants: Annotated[
+        bool,
+        typer.Option("--mutants", help="Swap one rule at a time, in the spec and in the code."),
+    ] = False,
+    mutant: Annotated[
+        str | None, typer.Option(help="One mutant, by name; shows how the code breaks.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the table as Markdown.")
+    ] = None,
+    save_scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the code's counterexample.")
+    ] = None,
+    specs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Your own copy of the specs.", show_default=False)
+    ] = SPEC_DIR,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="For each run of TLC.")
+    ] = None,
+) -> None:
+    """Compare the code with the specs: the same states, the same steps between them."""
+    options = ConformOptions(
+        module=module,
+        model=model,
+        mutants=mutants,
+        mutant=mutant,
+        json=json,
+        markdown=markdown,
+        save_scenario=save_scenario,
+        specs=specs,
+        limits=Limits(time_limit_s=time_limit),
+    )
+    raise typer.Exit(ended("hwmark", lambda: run_conform(options)))
+
+
+@app.command(
+    "replay",
+    epilog="Exit status: 0 every step taken, 1 the code parts from it, 2 error, 130 interrupted.",
+)
+def replay_command(
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="A file that --save-scenario wrote.")
+    ],
+    model: Annotated[str | None, typer.Option(help="The model that it was found in.")] = None,
+    mutant: Annotated[str | None, typer.Option(help="The mutant that it was found for.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    specs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Your own copy of the specs.", show_default=False)
+    ] = SPEC_DIR,
+) -> None:
+    """Replay a counterexample of TLC's on the machines, step by step."""
+    options = ReplayOptions(scenario, model, mutant, json, specs)
+    raise typer.Exit(ended("hwmark", lambda: run_replay(options)))
 
 
 def main() -> None:

@@ -4,5 +4,8 @@ It owns the state, the rules and the actions that mirror `spec/*.tla`, one folde
 and imports attrs, one persistent-map library and the pure part of the standard library. It is not a
 broker: no clock, no randomness, no socket, no file, no Trio.
 
-It has no code yet: the replication machine is the first to come.
+`API_VERSION` follows semantic versioning for what a folder's `__init__` exports and for the
+contract with drivers in `protocol.machine`: the major number grows when a driver has to change.
 """
+
+API_VERSION = "1.0"

@@ -49,6 +49,11 @@ ProposalIsCurrent(record, version) == version = record.version
 Candidates(record, fenced) ==
     IF record.isr \ fenced # {} THEN record.isr \ fenced ELSE record.elr \ fenced
 
+(* GUARD.  A replica that may lack committed records leads only where that is *)
+(* allowed, and when nobody leads and nobody can be elected cleanly.          *)
+MayElectUncleanly(allowed, leader, candidates) ==
+    allowed /\ leader = None /\ candidates = {}
+
 (* Decision: the ISR becomes `isr`, the replicas in `lost` having lost data. *)
 ChangeIsr(record, isr, lost) ==
     [record EXCEPT !.isr = isr,

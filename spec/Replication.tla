@@ -180,9 +180,12 @@ LearnIsr(r) ==
 
 (* A consumer reads from a replica, leader or follower (KIP-392), what is     *)
 (* under its high watermark.                                                  *)
+(* Enabled: its broker knows the partition, which after a restart it does not *)
+(* yet, and there is something to read.                                       *)
 (* Changes: nothing.  What may be read is judged by ConsistentRead.           *)
 Readable(r) == Prefix(log[r], ReadLimit(log[r], hw[r]))
 Consume(r) ==
+    /\ view[r].epoch > 0
     /\ Readable(r) # <<>>
     /\ UNCHANGED vars
 
@@ -243,9 +246,7 @@ ElectLeader(r) ==
 (* The operator allows a replica to lead that may lack committed records.     *)
 (* Enabled: only where switched on, and when nobody can be elected cleanly.   *)
 ElectUncleanLeader(r) ==
-    /\ UncleanElection
-    /\ ctl.leader = None
-    /\ Candidates(ctl, Fenced) = {}
+    /\ MayElectUncleanly(UncleanElection, ctl.leader, Candidates(ctl, Fenced))
     /\ r \notin Fenced
     /\ ctl' = ElectUncleanly(ctl, r)
     /\ UNCHANGED <<log, hw, view, remote, broker, msgs, used, committed, acked>>

@@ -105,6 +105,13 @@ OnlyLaggardsLeave ==
         /\ f \in view[l].isr \ view'[l].pending
         => remote[l][f].endOffset < EndOffset(log[l])]_view
 
+(* Nobody is elected uncleanly while somebody could be elected cleanly.       *)
+UncleanIsLastResort ==
+    [][/\ ctl.leader = None
+       /\ ctl'.leader # None
+       /\ Candidates(ctl, Fenced) # {}
+       => ctl'.leader \in Candidates(ctl, Fenced)]_ctl
+
 Abstract == INSTANCE AbstractLog
 RefinesAbstractLog == Abstract!Spec
 

@@ -6,6 +6,7 @@ Each is a TLC configuration (.cfg) whose first comment lines tell its story and 
     module    the .tla file it configures; a mutant's lies beside it
     suite     of a model: smoke, gate or deep
     states    of a model: how many distinct states it has
+    compared  of a model: `yes` if its whole state graph is compared with the code
     simulate  of a model: `400 walks of 120 steps`, instead of exploring all
     model     of a mutant: the model whose constants it takes, unless it gives its own
     length    of a mutant: how many states the shortest counterexample has
@@ -28,7 +29,7 @@ from spec.runner.errors import RunnerError
 SPEC_DIR = Path(__file__).parent
 SUITES = ("smoke", "gate", "deep")
 
-_KEY = re.compile(r"(module|suite|states|simulate|model|length): +(.+)\Z")
+_KEY = re.compile(r"(module|suite|states|compared|simulate|model|length): +(.+)\Z")
 _WALKS = re.compile(r"(\d+) walks of (\d+) steps\Z")
 # What a mutant replaces in the model it stands on; the model's other statements remain.
 _CHECKED = ("INVARIANTS", "PROPERTIES", "SYMMETRY")
@@ -50,6 +51,7 @@ class Model:
     states: int | None = None
     walks: int | None = None
     walk_steps: int | None = None
+    compared: bool = False
 
 
 @attrs.frozen
@@ -136,6 +138,7 @@ def _read_model(path: Path, folder: Path) -> Model:
         states=_number(keys, "states", path),
         walks=int(walks[1]) if walks else None,
         walk_steps=int(walks[2]) if walks else None,
+        compared=keys.get("compared") == "yes",
     )
 
 

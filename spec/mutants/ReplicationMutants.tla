@@ -95,6 +95,9 @@ FewVersions == ctl.version <= 6
 AnyoneAlive(record, fenced) == Replicas \ fenced
 FencedToo(record, fenced) == IF record.isr # {} THEN record.isr ELSE record.elr
 
+(* For MayElectUncleanly.                                                     *)
+UncleanAlthoughCandidates(allowed, leader, candidates) == allowed /\ leader = None
+
 (* For IsrAfterElection.                                                      *)
 IsrWithoutNewLeader(record, replica) == record.isr
 ===============================================================================

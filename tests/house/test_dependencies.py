@@ -108,8 +108,9 @@ def test_the_build_requirement_is_the_locked_one(
         assert requirement.specifier.contains(version)
 
 
-def test_the_base_is_attrs_alone(pyproject: dict[str, Any]) -> None:
-    assert [Requirement(line).name for line in pyproject["project"]["dependencies"]] == ["attrs"]
+def test_the_base_is_attrs_and_a_persistent_map_alone(pyproject: dict[str, Any]) -> None:
+    names = [Requirement(line).name for line in pyproject["project"]["dependencies"]]
+    assert names == ["attrs", "immutables"]
 
 
 @pytest.mark.parametrize("extra", ["cli", "check", "broker", "chaos", "dev"])

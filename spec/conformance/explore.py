@@ -1,0 +1,103 @@
+"""Explores the cluster breadth first: every state that can be reached, every step between them.
+
+Breadth first, so that the first violation found is one of the shortest, as with TLC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from spec.conformance.cluster import Cluster, Label
+from spec.conformance.steps import Steps
+
+_REPORT_EVERY = 2_000
+
+
+class Judge(Protocol):
+    """Says whether a state, or a step, is as it must be."""
+
+    def state(self, cluster: Cluster) -> bool: ...
+    def step(self, before: Cluster, after: Cluster) -> bool: ...
+
+
+@attrs.frozen
+class Report:
+    """How far an exploration is."""
+
+    states: int
+    edges: int
+    waiting: int
+
+
+OnReport = Callable[[Report], None]
+
+
+@attrs.define
+class Exploration:
+    """What was found. State number 0 is the initial one; `edges` are by these numbers.
+
+    `broken_path` leads to the first state or by the first step that a judge would not have.
+    """
+
+    states: list[Cluster]
+    came_from: list[tuple[int, Label] | None]
+    edges: list[tuple[int, Label, int]] = attrs.field(factory=list)
+    broken_path: list[tuple[Label | None, Cluster]] | None = None
+
+    def path_to(self, number: int) -> list[tuple[Label | None, Cluster]]:
+        """Give a shortest path from the initial state to this one."""
+        path: list[tuple[Label | None, Cluster]] = []
+        while True:
+            before = self.came_from[number]
+            if before is None:
+                path.append((None, self.states[number]))
+                return path[::-1]
+            path.append((before[1], self.states[number]))
+            number = before[0]
+
+
+def explore(
+    steps: Steps,
+    *,
+    judge: Judge | None = None,
+    constraint: Callable[[Cluster], bool] | None = None,
+    keep_edges: bool = True,
+    on_report: OnReport | None = None,
+) -> Exploration:
+    """Explore all that is reachable, or until the judge objects.
+
+    Beyond states that do not meet the constraint nothing is explored, though they count.
+    """
+    first = steps.initial()
+    found = Exploration([first], [None])
+    numbers = {first: 0}
+    if judge is not None and not judge.state(first):
+        found.broken_path = found.path_to(0)
+        return found
+    edge_count = 0
+    for number, cluster in enumerate(found.states):
+        if on_report is not None and number % _REPORT_EVERY == 0:
+            on_report(Report(len(found.states), edge_count, len(found.states) - number))
+        if constraint is not None and not constraint(cluster):
+            continue
+        for label, after in steps.successors(cluster):
+            edge_count += 1
+            target = numbers.get(after)
+            is_new = target is None
+            if target is None:
+                target = numbers[after] = len(found.states)
+                found.states.append(after)
+                found.came_from.append((number, label))
+            if keep_edges:
+                found.edges.append((number, label, target))
+            if judge is not None and not _accepted(judge, cluster, after, is_new):
+                found.broken_path = [*found.path_to(number), (label, after)]
+                return found
+    return found
+
+
+def _accepted(judge: Judge, before: Cluster, after: Cluster, is_new: bool) -> bool:
+    return judge.step(before, after) and (not is_new or judge.state(after))

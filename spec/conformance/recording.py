@@ -1,0 +1,478 @@
+"""Runs a small cluster of the machines in virtual time and records its trace, from a seed.
+
+It is a driver like any other, made of a heap of events: messages take their time and overtake each
+other, writes complete later, brokers stop and come back with less than they had, heartbeats fail to
+arrive, the metadata comes late, producers and consumers ask whom they like. The same seed gives the
+same lines. What it makes is for `traces` to judge; it judges nothing itself.
+
+Three things a broker of flesh would do, it does not, because the spec does not have them: lose a
+fetch or its answer between two brokers that live on, forget a high watermark that it knew, and find
+a batch on its disk after a crash that storage had not reported.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from protocol.controller import Controller, ControllerConfig, ControllerRules, ControllerState
+from protocol.controller import effects as controller_effects
+from protocol.controller.events import (
+    AlterPartition,
+    BecameActive,
+    CreateTopics,
+    ElectionKind,
+    ElectLeaders,
+    Heartbeat,
+    NewTopic,
+    RecordsCommitted,
+    RegisterBroker,
+)
+from protocol.controller.state import Image, Key
+from protocol.controller.trace import ControllerTracer
+from protocol.errors import InvariantViolation
+from protocol.machine import Event, Handled
+from protocol.replication import PartitionRecord, Replica, ReplicaConfig, Rules, event_for
+from protocol.replication import effects as e
+from protocol.replication.events import (
+    ACKS_ALL,
+    Appended,
+    ConsumerFetchReceived,
+    FetchAnswered,
+    FetchReceived,
+    FetchRefused,
+    ProduceReceived,
+    ProposalRefused,
+    Truncated,
+)
+from protocol.replication.trace import Line, Tracer, messages
+from spec.conformance.disk import Batch, Disk
+
+TOPIC = "t"
+KEY: Key = (TOPIC, 0)
+BATCH_BYTES = 100
+
+
+@attrs.frozen
+class Plan:
+    """What a run is made of: its size, its speed, and how much goes wrong."""
+
+    seed: int = 0
+    brokers: int = 3
+    lines: int = 2_000
+    min_isr: int = 2
+    unclean_election: bool = False
+    latency_ms: tuple[int, int] = (1, 8)
+    write_ms: tuple[int, int] = (0, 4)
+    metadata_ms: tuple[int, int] = (1, 15)
+    produce_every_ms: int = 12
+    consume_every_ms: int = 60
+    fault_every_ms: int = 1_500
+    rules: Rules = attrs.field(factory=Rules)
+    controller_rules: ControllerRules = attrs.field(factory=ControllerRules)
+
+    def replica_config(self) -> ReplicaConfig:
+        """Give the timeouts of a run: some are short, so that they matter."""
+        return ReplicaConfig(
+            min_isr=self.min_isr,
+            replica_lag_max_ms=120,
+            proposal_retry_ms=400,
+            fetch_retry_ms=20,
+            fetch_wait_ms=50,
+            fetch_max_bytes=3 * BATCH_BYTES,
+        )
+
+
+class Broker:
+    """A broker: its disk, and while it lives its replica."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.disk = Disk()
+        self.epoch = 0
+        self.incarnation = 0
+        self.replica: Replica | None = None
+        self.tracer = Tracer(TOPIC, 0)
+        self.sent = 0
+        self.wrote_ms = 0
+        self.learned_ms = 0
+        self.cut_off_until_ms = 0
+        self.proposal = ""
+        self.told: list[Handled[Any]] = []
+
+    def new_id(self) -> str:
+        """Name a message."""
+        self.sent += 1
+        return f"{self.node}.{self.epoch}.{self.sent}"
+
+
+class Recording:
+    """A run in the making: `lines` is its trace."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.lines: list[Line] = []
+        self.now_ms = 0
+        self._random = random.Random(plan.seed)
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        self._told: list[Handled[Any]] = []
+        config = ControllerConfig(session_timeout_ms=300)
+        self._controller = Controller(
+            ControllerState(config), plan.controller_rules, self._told.append
+        )
+        self._decisions = ControllerTracer()
+        self._image = Image()
+        self._brokers = {node: Broker(node) for node in range(1, plan.brokers + 1)}
+        self._set_up()
+
+    def run(self) -> list[Line]:
+        """Let time pass until there are enough lines, or an invariant stops a machine."""
+        try:
+            while self._heap and len(self.lines) < self.plan.lines:
+                self.now_ms, _, todo = heapq.heappop(self._heap)
+                todo()
+        except InvariantViolation:
+            pass
+        return self.lines
+
+    def _set_up(self) -> None:
+        self._command(BecameActive(Image(), 0))
+        for broker in self._brokers.values():
+            self._register(broker, clean=True)
+            self._heartbeat(broker)
+        new = NewTopic(
+            TOPIC,
+            assignment=(tuple(self._brokers),),
+            min_isr=self.plan.min_isr,
+            unclean_election=self.plan.unclean_election,
+        )
+        self._command(CreateTopics("create", (new,)))
+        for broker in self._brokers.values():
+            self._start(broker)
+        self._every(self.plan.produce_every_ms, self._produce)
+        self._every(self.plan.consume_every_ms, self._consume)
+        self._every(self.plan.fault_every_ms, self._fault)
+        for broker in self._brokers.values():
+            self._every(100, lambda broker=broker: self._heartbeat(broker))
+
+    # Time and chance.
+
+    def _draw(self, between: tuple[int, int]) -> int:
+        return self._random.randint(*between)
+
+    def _at(self, at_ms: int, todo: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (max(at_ms, self.now_ms), self._count, todo))
+
+    def _soon(self, between: tuple[int, int], todo: Callable[[], None]) -> None:
+        self._at(self.now_ms + self._draw(between), todo)
+
+    def _every(self, mean_ms: int, todo: Callable[[], None]) -> None:
+        def again() -> None:
+            todo()
+            self._soon((1, 2 * mean_ms), again)
+
+        self._soon((1, 2 * mean_ms), again)
+
+    # The controller.
+
+    def _command(self, event: Event, received: str | None = None) -> list[object]:
+        """Let the controller handle something; its records are durable at once."""
+        answers: list[object] = []
+        for effect in self._handle_at_controller(event, received):
+            if not isinstance(effect, controller_effects.AppendRecords):
+                answers.append(effect)
+                continue
+            end = effect.base_offset + len(effect.records)
+            answers += self._handle_at_controller(RecordsCommitted(end), None)
+            self._image = self._controller.state.image
+            self._publish()
+        self._at(self._controller.next_deadline() or self.now_ms, self._wake_controller)
+        return answers
+
+    def _handle_at_controller(self, event: Event, received: str | None) -> tuple[Any, ...]:
+        effects = self._controller.handle(event, self.now_ms)
+        for told in self._told:
+            self.lines += self._decisions.lines(told, received)
+        self._told.clear()
+        return effects
+
+    def _wake_controller(self) -> None:
+        for event in self._controller.due(self.now_ms):
+            self._command(event)
+
+    def _publish(self) -> None:
+        partition = self._image.partitions.get(KEY)
+        if partition is None:
+            return
+        record = PartitionRecord(
+            partition.leader,
+            partition.leader_epoch,
+            partition.version,
+            partition.isr,
+            frozenset(partition.replicas),
+        )
+        for broker in self._brokers.values():
+            self._tell(broker, record)
+
+    def _tell(self, broker: Broker, record: PartitionRecord) -> None:
+        """Records reach a broker in order."""
+        replica = broker.replica
+        at_ms = max(broker.learned_ms, self.now_ms + self._draw(self.plan.metadata_ms))
+        broker.learned_ms = at_ms
+
+        def learn() -> None:
+            if replica is not None and broker.replica is replica:
+                self._handle(broker, event_for(replica.state, record))
+
+        self._at(at_ms, learn)
+
+    def _register(self, broker: Broker, *, clean: bool) -> None:
+        broker.incarnation += 1
+        command = RegisterBroker(
+            "register",
+            broker.node,
+            f"{broker.node}-{broker.incarnation}",
+            broker.epoch,
+            clean_shutdown=clean,
+        )
+        self._command(command)
+        broker.epoch = self._image.brokers[broker.node].epoch
+
+    def _heartbeat(self, broker: Broker) -> None:
+        alive = broker.replica is not None or self.now_ms == 0
+        if alive and broker.cut_off_until_ms <= self.now_ms:
+            self._command(Heartbeat("heartbeat", broker.node, broker.epoch))
+
+    # Brokers.
+
+    def _start(self, broker: Broker) -> None:
+        broker.told = []
+        broker.tracer = Tracer(TOPIC, 0)
+        broker.replica = Replica.restarted(
+            broker.node,
+            broker.epoch,
+            log=broker.disk.log(),
+            high_watermark=broker.disk.high_watermark,
+            config=self.plan.replica_config(),
+            rules=self.plan.rules,
+            trace=broker.told.append,
+        )
+        self.lines.append(broker.tracer.restarted(broker.replica.state))
+        self._publish()
+
+    def _stop(self, broker: Broker) -> None:
+        """A broker stops, and is back after a while, with all or only part of its log."""
+        replica, broker.replica = broker.replica, None
+        if replica is None:
+            return
+        clean = self._random.random() < 0.4
+        broker.disk.high_watermark = replica.state.high_watermark
+        if not clean and self._random.random() < 0.5:
+            broker.disk.lose(self._random.randint(1, 6))
+        broker.wrote_ms = self.now_ms
+
+        def back() -> None:
+            self._register(broker, clean=clean)
+            self._soon(self.plan.latency_ms, lambda: self._start(broker))
+
+        self._soon((10, 600), back)
+
+    def _handle(self, broker: Broker, event: Event, received: str | None = None) -> None:
+        replica = broker.replica
+        if replica is None:
+            return
+        effects = replica.handle(event, self.now_ms)
+        ids = {id(effect): broker.new_id() for effect in messages(effects)}
+        for told in broker.told:
+            line = broker.tracer.line(told, received, ids.values())
+            if line is not None:
+                self.lines.append(line)
+        broker.told.clear()
+        for effect in effects:
+            self._carry_out(broker, effect, ids.get(id(effect), ""))
+        deadline_ms = replica.next_deadline()
+        if deadline_ms is not None:
+            self._at(deadline_ms, lambda: self._wake(broker, replica))
+
+    def _wake(self, broker: Broker, replica: Replica) -> None:
+        if broker.replica is replica:
+            for event in replica.due(self.now_ms):
+                self._handle(broker, event)
+
+    def _carry_out(self, broker: Broker, effect: object, name: str) -> None:
+        if isinstance(effect, e.Append | e.Truncate):
+            self._write(broker, effect)
+        elif isinstance(effect, e.SendFetch):
+            self._send_fetch(broker, effect, name)
+        elif isinstance(effect, e.SendProposal):
+            broker.proposal = name
+            self._send_proposal(broker, effect, name)
+        elif isinstance(effect, e.SendEntries | e.SendDivergence | e.Refuse):
+            if isinstance(effect.correlation, Asked):
+                self._answer(broker, effect, effect.correlation)
+
+    def _write(self, broker: Broker, effect: e.Append | e.Truncate) -> None:
+        """Writes are done one after the other; what is not done when a broker stops is lost."""
+        replica = broker.replica
+        broker.wrote_ms = max(broker.wrote_ms, self.now_ms) + self._draw(self.plan.write_ms)
+
+        def done() -> None:
+            if broker.replica is not replica:
+                return
+            if isinstance(effect, e.Truncate):
+                broker.disk.truncate(effect.end_offset)
+                self._handle(broker, Truncated(effect.end_offset))
+            else:
+                broker.disk.append(effect)
+                self._handle(broker, Appended(effect.end_offset))
+
+        self._at(broker.wrote_ms, done)
+
+    # Messages.
+
+    def _send_fetch(self, broker: Broker, fetch: e.SendFetch, name: str) -> None:
+        asked = Asked(name, broker, broker.replica, fetch)
+        leader = self._brokers[fetch.leader]
+
+        def arrive() -> None:
+            if leader.replica is None:
+                self._refused(asked, 8)
+                return
+            available = BATCH_BYTES * len(leader.disk.read(fetch.offset, 1 << 60, 1 << 60))
+            event = FetchReceived(
+                asked,
+                broker.node,
+                fetch.broker_epoch,
+                fetch.leader_epoch,
+                fetch.offset,
+                fetch.last_epoch,
+                fetch.high_watermark,
+                fetch.max_bytes,
+                fetch.min_bytes,
+                fetch.max_wait_ms,
+                available,
+            )
+            self._handle(leader, event)
+
+        self._soon(self.plan.latency_ms, arrive)
+
+    def _answer(
+        self, leader: Broker, effect: e.SendEntries | e.SendDivergence | e.Refuse, asked: Asked
+    ) -> None:
+        fetch = asked.fetch
+        if isinstance(effect, e.Refuse):
+            self._refused(asked, effect.error)
+            return
+        event = FetchAnswered(
+            fetch.leader_epoch,
+            fetch.offset,
+            fetch.last_epoch,
+            high_watermark=effect.high_watermark,
+        )
+        if isinstance(effect, e.SendDivergence):
+            event = attrs.evolve(event, diverging=effect.end)
+        else:
+            count = effect.max_bytes // BATCH_BYTES
+            batches = leader.disk.read(effect.offset, effect.end_offset, count)
+            epochs = tuple((batch.epoch, batch.end - batch.base) for batch in batches)
+            size = BATCH_BYTES * len(batches)
+            event = attrs.evolve(event, epochs=epochs, payload=batches, size_bytes=size)
+
+        self._to_follower(asked, event)
+
+    def _refused(self, asked: Asked, error: int) -> None:
+        self._to_follower(asked, FetchRefused(asked.fetch.leader_epoch, error))
+
+    def _to_follower(self, asked: Asked, event: Event) -> None:
+        def arrive() -> None:
+            if asked.follower.replica is asked.replica:
+                self._handle(asked.follower, event, asked.name)
+
+        self._soon(self.plan.latency_ms, arrive)
+
+    def _send_proposal(self, broker: Broker, proposal: e.SendProposal, name: str) -> None:
+        replica = broker.replica
+        command = AlterPartition(
+            name,
+            broker.node,
+            proposal.broker_epoch,
+            TOPIC,
+            0,
+            proposal.leader_epoch,
+            proposal.version,
+            proposal.isr,
+            proposal.joiner,
+        )
+
+        def answered(error: int) -> None:
+            if broker.replica is replica:
+                self._handle(broker, ProposalRefused(proposal.version, error), name)
+
+        def arrive() -> None:
+            for effect in self._command(command, name):
+                if isinstance(effect, controller_effects.Refuse):
+                    error = int(effect.error)
+                    self._soon(self.plan.latency_ms, lambda: answered(error))
+
+        self._soon(self.plan.latency_ms, arrive)
+
+    # Clients and faults.
+
+    def _alive(self) -> Iterator[Broker]:
+        return (broker for broker in self._brokers.values() if broker.replica is not None)
+
+    def _produce(self) -> None:
+        """Ask somebody who believes to lead; there may be two."""
+        leaders = [each for each in self._alive() if _leads(each)]
+        if not leaders:
+            return
+        acks = self._random.choice((ACKS_ALL, ACKS_ALL, ACKS_ALL, 1, 0))
+        count = self._random.randint(1, 3)
+        self._count += 1
+        event = ProduceReceived(f"p{self._count}", acks, None, count, BATCH_BYTES)
+        self._handle(self._random.choice(leaders), event)
+
+    def _consume(self) -> None:
+        for broker in self._alive():
+            self._count += 1
+            offset = self._random.randint(0, broker.disk.end)
+            wait_ms = self._random.choice((0, 30))
+            fetch = ConsumerFetchReceived(f"c{self._count}", offset, max_wait_ms=wait_ms)
+            self._handle(broker, attrs.evolve(fetch, available_bytes=1))
+
+    def _fault(self) -> None:
+        broker = self._random.choice(list(self._brokers.values()))
+        kind = self._random.random()
+        if kind < 0.5:
+            self._stop(broker)
+        elif kind < 0.8:
+            broker.cut_off_until_ms = self.now_ms + self._random.randint(200, 900)
+        else:
+            self._command(ElectLeaders("elect", ElectionKind.PREFERRED, (KEY,)))
+
+
+@attrs.frozen(eq=False)
+class Asked:
+    """A fetch on its way, as the leader's correlation: who asked, in which incarnation, for what."""
+
+    name: str
+    follower: Broker
+    replica: Replica | None
+    fetch: e.SendFetch
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _leads(broker: Broker) -> bool:
+    replica = broker.replica
+    return replica is not None and replica.state.view.leader == broker.node
+
+
+__all__ = ["Batch", "Plan", "Recording"]
