@@ -39,6 +39,8 @@ docs: setup ## rewrite the generated parts of docs/, show the changelog to come
 tables: setup ## check everything and rewrite docs/tables/: sizes, times, counterexamples
 	@.venv/bin/hwmark check --markdown docs/tables/models.md
 	@.venv/bin/hwmark check --mutants --markdown docs/tables/mutants.md
+	@.venv/bin/hwmark conform --markdown docs/tables/conformance.md
+	@.venv/bin/hwmark conform --mutants --markdown docs/tables/both.md
 	@$(DEEP) --markdown docs/tables/deep.md
 
 lock: ## resolve pyproject.toml into locks/ anew; LOCKFLAGS="--upgrade" for newer versions

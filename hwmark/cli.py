@@ -14,6 +14,8 @@ from hwmark.conform import run_conform
 from hwmark.demo import demo
 from hwmark.replay import Options as ReplayOptions
 from hwmark.replay import run_replay
+from hwmark.validate import DEFAULT_MEMORY_MB, DEFAULT_WINDOW, run_validate
+from hwmark.validate import Options as ValidateOptions
 from spec.catalogue import SPEC_DIR
 from spec.checking import Limits
 from spec.runner import ended
@@ -169,6 +171,20 @@ def replay_command(
     """Replay a counterexample of TLC's on the machines, step by step."""
     options = ReplayOptions(scenario, model, mutant, json, specs)
     raise typer.Exit(ended("hwmark", lambda: run_replay(options)))
+
+
+@app.command("validate", epilog="Exit status: 0 accepted, 1 rejected, 2 error, 130 interrupted.")
+def validate_command(
+    trace: Annotated[Path, typer.Argument(help="The trace, one JSON object a line.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    window: Annotated[
+        int, typer.Option(min=1, metavar="STEPS", help="How many steps TLC is given at once.")
+    ] = DEFAULT_WINDOW,
+    memory_mb: Annotated[int, typer.Option(min=1, help="Java's heap.")] = DEFAULT_MEMORY_MB,
+) -> None:
+    """Let TLC decide whether a recorded trace is a behaviour of the spec."""
+    options = ValidateOptions(trace, json=json, window=window, memory_mb=memory_mb)
+    raise typer.Exit(ended("hwmark", lambda: run_validate(options)))
 
 
 def main() -> None:

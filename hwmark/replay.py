@@ -41,7 +41,7 @@ def run_replay(options: Options) -> int:
     trace = read_scenario(options.scenario)
     if not trace.steps:
         raise FileFormatError(options.scenario, 1, "a scenario without a single step")
-    console = Console(highlight=False, quiet=options.json)
+    console = Console(highlight=False, quiet=options.json, soft_wrap=True)
     console.print(Text(f"{options.scenario.name}: {len(trace)} states, on {origin}", "bold"))
     parted: Parted | None = None
     taken = 0

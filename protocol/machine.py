@@ -6,17 +6,21 @@ of the TLA+ action that it mirrors. An **effect** is something for the driver to
 
 The contract with a driver, which `protocol.testing` checks:
 
-1. Events are handled one at a time, and their effects carried out in the order in which they are
-   given, before those of the next event are begun. To begin is enough: a driver need not wait until
-   a message has arrived or a disk has written.
+1. Events are handled one at a time, and their effects are begun once each, in the order in which
+   they are given, before those of the next event. An event that comes meanwhile waits its turn. To
+   begin is enough: a driver need not wait until a message has arrived or a disk has written.
 2. Writes (`Append`, `Truncate`, ...) of one machine are carried out in the order given, each is
-   answered by one completion event, and the completions come in that order too. A reply that
-   depends on a write is only ever an effect of its completion: a driver never holds one back.
-3. `next_deadline()` is asked after each event. When that time has come, `due(now_ms)` names what is
-   due, and each of these events is handled like any other. A due event that is no longer due when
-   its turn comes changes nothing.
-4. `now_ms` never goes back from one call to the next.
-5. After an `InvariantViolation` the machine is not used again; its state is the one before.
+   answered by one completion event, and the completions come in that order too. A write that
+   fails is answered by the failure (`StorageFailed`; a controller's `Resigned`), and nothing after
+   it is. A reply that depends on a write is only ever an effect of its completion, so a driver need
+   not hold one back. What storage may do when it likes (`DeleteBefore`, `ForgetLog`) is no write.
+3. `next_deadline()` is asked at the start and after each event. When that time has come, and it may
+   lie in the past, `due(now_ms)` names what is due, and each of these events is handled like any
+   other. A due event that is no longer due when its turn comes changes nothing.
+4. `now_ms` is the driver's clock when the event is handled. It never goes back.
+5. After an `InvariantViolation` the machine is not used again, and not asked for deadlines either;
+   its state is the one before. A `RemoteProtocolError` changes nothing: the sender's connection
+   ends, and the machine goes on.
 
 Nothing here knows what any event means.
 """

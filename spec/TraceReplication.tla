@@ -5,11 +5,11 @@
 (*                                                                            *)
 (* `TraceData` is written by `spec.conformance` for one window of a run: the  *)
 (* steps in an order that respects what each broker did in turn and what was  *)
-(* sent before it was received.  That order is a proposal only.  TLC may take *)
-(* a step up to `Slack` places before its turn, so that with enough of it all *)
-(* interleavings of the brokers are tried.  What cannot be read off the trace *)
-(* (which message outlives its session) is decided by what happens later, so  *)
-(* that nothing is left to be guessed.                                        *)
+(* sent before it was received.  That order is a proposal only.  From the     *)
+(* place `SlackFrom` on TLC may take a step up to `Slack` places before its   *)
+(* turn, so that with enough of it all interleavings of the brokers are       *)
+(* tried.  What cannot be read off the trace (which message outlives its      *)
+(* session) is decided by what happens later: nothing is left to be guessed.  *)
 (*                                                                            *)
 (* The fields of a step:                                                      *)
 (*   act      what was done, by the name of the action                        *)
@@ -55,13 +55,14 @@ LogIs(entries, state) ==
        IN  IF last = 0 THEN state.end = state.from ELSE LastEpoch(entries) = state.runs[last].epoch
 
 BrokerIs(r, state) ==
-    state = <<>> \/
-        /\ hw'[r] = state.hw
-        /\ view'[r] = state.view
-        /\ remote'[r] = state.remote
-        /\ LogIs(log'[r], state)
+    IF state = <<>> THEN TRUE
+    ELSE /\ hw'[r] = state.hw
+         /\ view'[r] = state.view
+         /\ remote'[r] = state.remote
+         /\ LogIs(log'[r], state)
 
-ControllerIs(record) == record = <<>> \/ (ctl' = record.ctl /\ broker' = record.broker)
+ControllerIs(record) ==
+    IF record = <<>> THEN TRUE ELSE ctl' = record.ctl /\ broker' = record.broker
 
 (* What the broker acknowledged with acks=all may be acknowledged.            *)
 Acknowledges(r, offsets) == \A o \in offsets : log'[r][o + 1].id \in acked'
@@ -77,17 +78,15 @@ IsWaitedFor(step) == ~Done(step.until)
 (* it does not matter how many (-1), and it has as few as possible.           *)
 AnswerHas(f, count) ==
     \E m \in msgs' \ msgs :
-        /\ m.to = f
-        /\ \/ m.diverges
-           \/ Len(m.entries) = count
-           \/ count = -1 /\ Len(m.entries) = Min({1, EndOffset(log[view[f].leader]) - EndOffset(log[f])})
+        IF m.diverges THEN TRUE
+        ELSE LET left == EndOffset(log[view[f].leader]) - EndOffset(log[f])
+             IN  Len(m.entries) = IF count = -1 THEN Min({1, left}) ELSE count
 
 Fetch(step) ==
     \/ /\ IsWaitedFor(step)
        /\ view[step.follower].leader = step.node
        /\ FetchRequest(step.follower).offset = step.request.offset
        /\ FetchRequest(step.follower).epoch = step.request.epoch
-       /\ FetchRequest(step.follower).brokerEpoch = step.request.brokerEpoch
        /\ LeaderHandleFetch(step.follower)
        /\ AnswerHas(step.follower, step.count)
     \/ /\ ~IsWaitedFor(step)
@@ -96,7 +95,6 @@ Fetch(step) ==
             /\ m.from = step.follower
             /\ m.offset = step.request.offset
             /\ m.epoch = step.request.epoch
-            /\ m.brokerEpoch = step.request.brokerEpoch
 
 (* A fetch was parked: the follower has got an empty answer, and goes on      *)
 (* waiting with the same request.                                             *)
@@ -110,6 +108,10 @@ Leaves(r, step) ==
     IF \E place \in step.late : ~Done(place)
     THEN FetchRequest(r) \in msgs'
     ELSE used'.delays = used.delays
+
+(* A broker that stops again before it says what it has kept: all that it had *)
+(* will do, for then it may lose the rest in its next restart.                *)
+Keeps(r, step) == IF step.state = <<>> THEN log'[r] = log[r] ELSE TRUE
 
 Act(step) ==
     LET r == step.node
@@ -130,15 +132,16 @@ Act(step) ==
         \/ step.act = "FenceBroker" /\ FenceBroker(r)
         \/ step.act = "UnfenceBroker" /\ UnfenceBroker(r)
         \/ step.act = "CleanRestart" /\ CleanRestart(r) /\ Leaves(r, step)
-        \/ step.act = "LossyRestart" /\ LossyRestart(r) /\ Leaves(r, step)
+        \/ step.act = "LossyRestart" /\ LossyRestart(r) /\ Leaves(r, step) /\ Keeps(r, step)
         \/ step.act = "Stutter" /\ UNCHANGED vars
 
-(* An explanation of a rejection asks what the spec allows instead.           *)
-Says(step) ==
-    Relaxed \/
-        /\ BrokerIs(step.node, step.state)
-        /\ ControllerIs(step.record)
-        /\ Acknowledges(step.node, step.acked)
+(* An explanation of a rejection asks what the spec allows instead: from some *)
+(* place on, what the lines say does not count.                               *)
+Says(step, place) ==
+    IF place >= RelaxedFrom THEN TRUE
+    ELSE /\ BrokerIs(step.node, step.state)
+         /\ ControllerIs(step.record)
+         /\ Acknowledges(step.node, step.acked)
 
 InOrder(place) ==
     \A other \in at..(place - 1) :
@@ -157,10 +160,12 @@ Take(place) ==
     /\ InOrder(place)
     /\ Received(Steps[place])
     /\ Act(Steps[place])
-    /\ Says(Steps[place])
+    /\ Says(Steps[place], place)
     /\ Advance(place)
 
-TraceNext == \E place \in at..Min({Len_, at + Slack}) : Take(place)
+TraceNext ==
+    LET slack == IF at >= SlackFrom THEN Slack ELSE 0
+    IN  \E place \in at..Min({Len_, at + slack}) : Take(place)
 
 --------------------------------------------------------------------------------
 (* What TLC tells.  The verdict is printed rather than a violated invariant,  *)
@@ -170,9 +175,9 @@ State == [log |-> log, hw |-> hw, view |-> view, remote |-> remote, ctl |-> ctl,
           broker |-> broker, msgs |-> msgs, used |-> used, committed |-> committed,
           acked |-> acked]
 
-(* `Target` steps were taken: print where that led, and stop.                 *)
+(* As many steps were taken as wanted: print where that led, and stop at last.*)
 Report ==
-    Taken = Target =>
+    Taken \in Targets =>
         /\ PrintT(ToString([at |-> at, ahead |-> ahead, state |-> State]))
-        /\ TLCSet("exit", TRUE)
+        /\ Taken = Max(Targets) => TLCSet("exit", TRUE)
 ================================================================================

@@ -55,9 +55,7 @@ class ControllerTracer:
         lines = (self._line(told, key, list(_steps(told, key)), received) for key in _keys(told))
         return [line for line in lines if line is not None and line["steps"]]
 
-    def _line(
-        self, told: Told, key: Key, steps: list[Step], received: str | None
-    ) -> Line | None:
+    def _line(self, told: Told, key: Key, steps: list[Step], received: str | None) -> Line | None:
         partition = told.after.image.partitions.get(key)
         if partition is None:
             return None
@@ -71,8 +69,9 @@ class ControllerTracer:
             "seq": seq,
             "action": told.action.name,
             "steps": steps,
-            "state": projection(told.after.image, partition),
         }
+        if steps:
+            line["state"] = projection(told.after.image, partition)
         if received is not None:
             line["received"] = received
         if steps or received is not None:

@@ -163,6 +163,44 @@ class ReplicaState:
     status: Status = Status.ONLINE
 
 
+def with_role(state: ReplicaState, role: Role, log: Log, high_watermark: Offset) -> ReplicaState:
+    """Change what every batch changes. Built directly: `attrs.evolve` takes three times as long."""
+    return ReplicaState(
+        state.node,
+        state.broker_epoch,
+        state.config,
+        log,
+        high_watermark,
+        state.view,
+        role,
+        state.parked,
+        state.deferred,
+        state.status,
+    )
+
+
+def with_queues(
+    leader: Leader,
+    *,
+    reserved_end: Offset,
+    writes: tuple[Waiting, ...],
+    waiting: tuple[Waiting, ...],
+    waiting_bytes: int,
+) -> Leader:
+    """Change what every batch changes of a leader, built directly for the same reason."""
+    return Leader(
+        leader.epoch_start_offset,
+        reserved_end,
+        leader.replicas,
+        leader.followers,
+        writes,
+        waiting,
+        waiting_bytes,
+        leader.proposed,
+        leader.expand_after_ms,
+    )
+
+
 def progress_of(leader: Leader, node: NodeId) -> Progress | None:
     """Find what a leader knows of a follower; None if it is not one of the replicas."""
     for progress in leader.followers:

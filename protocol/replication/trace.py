@@ -77,7 +77,9 @@ class Tracer:
         """Make the first line: the broker is registered, and this is what its disk has kept."""
         return self._line(state, "Restart", [{"name": "Restart"}])
 
-    def line(self, told: Told, received: str | None = None, sent: Iterable[str] = ()) -> Line | None:
+    def line(
+        self, told: Told, received: str | None = None, sent: Iterable[str] = ()
+    ) -> Line | None:
         """Make the line of an event, if it needs one.
 
         `received` is the id of the fetch or proposal that a `FetchAnswered` or `ProposalRefused`
@@ -107,8 +109,9 @@ class Tracer:
             "seq": self._seq,
             "action": action,
             "steps": steps,
-            "state": projection(state),
         }
+        if steps:
+            line["state"] = projection(state)
         self._seq += 1
         return line
 
@@ -145,7 +148,12 @@ def _steps(told: Told, name: Callable[[Correlation], str]) -> Iterator[Step]:
         yield from _fetch_steps(told, event, name)
     elif isinstance(event, Appended) and isinstance(before.role, Leader):
         write = before.role.writes[0]
-        yield {"name": "Produce", "end": event.end_offset, "all": write.acks_all}
+        yield {
+            "name": "Produce",
+            "base": before.log.end_offset,
+            "end": event.end_offset,
+            "all": write.acks_all,
+        }
     elif isinstance(event, Appended | Truncated):
         if isinstance(before.role, Follower):
             yield {"name": "FollowerHandleAnswer"}
@@ -196,14 +204,10 @@ def _answers_at_once(told: Told, event: FetchReceived) -> bool:
     return False
 
 
-def _parked_steps(
-    told: Told, event: Event, name: Callable[[Correlation], str]
-) -> Iterator[Step]:
+def _parked_steps(told: Told, event: Event, name: Callable[[Correlation], str]) -> Iterator[Step]:
     """List the fetches, parked before or by this very event, that are answered now."""
     followers: dict[Correlation, NodeId] = {
-        each.correlation: each.follower
-        for each in told.before.parked
-        if each.follower is not None
+        each.correlation: each.follower for each in told.before.parked if each.follower is not None
     }
     if isinstance(event, FetchReceived) and not _answers_at_once(told, event):
         followers[event.correlation] = event.follower
@@ -223,9 +227,10 @@ def _parked_steps(
 
 def _reads(effects: Iterable[Effect], consumers: list[Correlation]) -> Iterator[Step]:
     for effect in effects:
-        if isinstance(effect, SendEntries) and effect.correlation in consumers:
-            if effect.end_offset > effect.offset:
-                yield {"name": "Consume", "end": effect.end_offset}
+        if not isinstance(effect, SendEntries) or effect.correlation not in consumers:
+            continue
+        if effect.end_offset > effect.offset:
+            yield {"name": "Consume", "end": effect.end_offset}
 
 
 def _refuses(effect: Effect, correlation: Correlation) -> bool:

@@ -16,7 +16,7 @@ import attrs
 from spec.catalogue import CatalogueError, Model, Mutant, compose
 from spec.checking import Limits, model_job
 from spec.conformance.cluster import Cluster, Label
-from spec.conformance.compare import Comparison, compare
+from spec.conformance.compare import Comparison, Numbering, compare
 from spec.conformance.constants import Constants, read_constants
 from spec.conformance.explore import Exploration, OnReport, explore
 from spec.conformance.liveness import LIVENESS, fair_lasso
@@ -132,6 +132,17 @@ def explored(model: Model, rules: RuleSet | None = None) -> tuple[Exploration, S
     """Explore a model's cluster without judging or comparing it."""
     steps = _steps(read_constants(read_config(model.config)), rules or RuleSet())
     return explore(steps), steps
+
+
+def explore_model(model: Model) -> tuple[Exploration, int]:
+    """Explore, judge and project a model, as a comparison would; also count the spec's states."""
+    config = read_config(model.config)
+    constants = read_constants(config)
+    steps = _steps(constants, RuleSet())
+    judge = _judge(constants, steps, config.invariants + config.properties)
+    found = explore(steps, judge=judge)
+    projection, numbering = Projection(constants), Numbering()
+    return found, len({numbering.number(projection(cluster)) for cluster in found.states})
 
 
 def _steps(constants: Constants, rules: RuleSet) -> Steps:

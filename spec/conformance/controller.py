@@ -95,11 +95,13 @@ class Verdict:
     error: ErrorCode
 
 
-@attrs.frozen
 class Decisions:
     """The decisions that a controller with these rules makes."""
 
-    rules: ControllerRules
+    def __init__(self, rules: ControllerRules) -> None:
+        self.rules = rules
+        # The machine is pure, so that a decision need not be made twice.
+        self._made: dict[tuple[Decided, Event], Verdict] = {}
 
     def propose(self, decided: Decided, leader: int, proposal: SendProposal) -> Verdict:
         """A leader's AlterPartition arrives."""
@@ -164,6 +166,12 @@ class Decisions:
         return _restore(after, decided.partition.replicas)
 
     def _decide(self, decided: Decided, event: Event) -> Verdict:
+        made = self._made.get((decided, event))
+        if made is None:
+            made = self._made[decided, event] = self._ask(decided, event)
+        return made
+
+    def _ask(self, decided: Decided, event: Event) -> Verdict:
         machine = ExploredController(ControllerState(), self.rules)
         machine.handle(BecameActive(decided.image, 0), 0)
         image, error = decided.image, ErrorCode.NONE

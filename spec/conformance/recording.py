@@ -15,11 +15,12 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
 
-from protocol.controller import Controller, ControllerConfig, ControllerRules, ControllerState
+from protocol.controller import Controller, ControllerConfig, ControllerState
 from protocol.controller import effects as controller_effects
 from protocol.controller.events import (
     AlterPartition,
@@ -36,7 +37,7 @@ from protocol.controller.state import Image, Key
 from protocol.controller.trace import ControllerTracer
 from protocol.errors import InvariantViolation
 from protocol.machine import Event, Handled
-from protocol.replication import PartitionRecord, Replica, ReplicaConfig, Rules, event_for
+from protocol.replication import PartitionRecord, Replica, event_for
 from protocol.replication import effects as e
 from protocol.replication.events import (
     ACKS_ALL,
@@ -50,64 +51,10 @@ from protocol.replication.events import (
     Truncated,
 )
 from protocol.replication.trace import Line, Tracer, messages
-from spec.conformance.disk import Batch, Disk
+from spec.conformance.plan import BATCH_BYTES, Plan
+from spec.conformance.recorded_broker import TOPIC, Asked, Broker
 
-TOPIC = "t"
 KEY: Key = (TOPIC, 0)
-BATCH_BYTES = 100
-
-
-@attrs.frozen
-class Plan:
-    """What a run is made of: its size, its speed, and how much goes wrong."""
-
-    seed: int = 0
-    brokers: int = 3
-    lines: int = 2_000
-    min_isr: int = 2
-    unclean_election: bool = False
-    latency_ms: tuple[int, int] = (1, 8)
-    write_ms: tuple[int, int] = (0, 4)
-    metadata_ms: tuple[int, int] = (1, 15)
-    produce_every_ms: int = 12
-    consume_every_ms: int = 60
-    fault_every_ms: int = 1_500
-    rules: Rules = attrs.field(factory=Rules)
-    controller_rules: ControllerRules = attrs.field(factory=ControllerRules)
-
-    def replica_config(self) -> ReplicaConfig:
-        """Give the timeouts of a run: some are short, so that they matter."""
-        return ReplicaConfig(
-            min_isr=self.min_isr,
-            replica_lag_max_ms=120,
-            proposal_retry_ms=400,
-            fetch_retry_ms=20,
-            fetch_wait_ms=50,
-            fetch_max_bytes=3 * BATCH_BYTES,
-        )
-
-
-class Broker:
-    """A broker: its disk, and while it lives its replica."""
-
-    def __init__(self, node: int) -> None:
-        self.node = node
-        self.disk = Disk()
-        self.epoch = 0
-        self.incarnation = 0
-        self.replica: Replica | None = None
-        self.tracer = Tracer(TOPIC, 0)
-        self.sent = 0
-        self.wrote_ms = 0
-        self.learned_ms = 0
-        self.cut_off_until_ms = 0
-        self.proposal = ""
-        self.told: list[Handled[Any]] = []
-
-    def new_id(self) -> str:
-        """Name a message."""
-        self.sent += 1
-        return f"{self.node}.{self.epoch}.{self.sent}"
 
 
 class Recording:
@@ -158,9 +105,7 @@ class Recording:
         self._every(self.plan.consume_every_ms, self._consume)
         self._every(self.plan.fault_every_ms, self._fault)
         for broker in self._brokers.values():
-            self._every(100, lambda broker=broker: self._heartbeat(broker))
-
-    # Time and chance.
+            self._every(100, partial(self._heartbeat, broker))
 
     def _draw(self, between: tuple[int, int]) -> int:
         return self._random.randint(*between)
@@ -178,8 +123,6 @@ class Recording:
             self._soon((1, 2 * mean_ms), again)
 
         self._soon((1, 2 * mean_ms), again)
-
-    # The controller.
 
     def _command(self, event: Event, received: str | None = None) -> list[object]:
         """Let the controller handle something; its records are durable at once."""
@@ -249,8 +192,6 @@ class Recording:
         if alive and broker.cut_off_until_ms <= self.now_ms:
             self._command(Heartbeat("heartbeat", broker.node, broker.epoch))
 
-    # Brokers.
-
     def _start(self, broker: Broker) -> None:
         broker.told = []
         broker.tracer = Tracer(TOPIC, 0)
@@ -271,7 +212,9 @@ class Recording:
         replica, broker.replica = broker.replica, None
         if replica is None:
             return
-        clean = self._random.random() < 0.4
+        # Somebody else is in sync, or nobody could ever be elected again.
+        others = self._image.partitions[KEY].isr - {broker.node}
+        clean = self._random.random() < 0.4 or not others
         broker.disk.high_watermark = replica.state.high_watermark
         if not clean and self._random.random() < 0.5:
             broker.disk.lose(self._random.randint(1, 6))
@@ -311,11 +254,11 @@ class Recording:
         elif isinstance(effect, e.SendFetch):
             self._send_fetch(broker, effect, name)
         elif isinstance(effect, e.SendProposal):
-            broker.proposal = name
             self._send_proposal(broker, effect, name)
         elif isinstance(effect, e.SendEntries | e.SendDivergence | e.Refuse):
-            if isinstance(effect.correlation, Asked):
-                self._answer(broker, effect, effect.correlation)
+            asked = effect.correlation
+            if isinstance(asked, Asked):
+                self._answer(broker, effect, asked)
 
     def _write(self, broker: Broker, effect: e.Append | e.Truncate) -> None:
         """Writes are done one after the other; what is not done when a broker stops is lost."""
@@ -333,8 +276,6 @@ class Recording:
                 self._handle(broker, Appended(effect.end_offset))
 
         self._at(broker.wrote_ms, done)
-
-    # Messages.
 
     def _send_fetch(self, broker: Broker, fetch: e.SendFetch, name: str) -> None:
         asked = Asked(name, broker, broker.replica, fetch)
@@ -417,12 +358,10 @@ class Recording:
         def arrive() -> None:
             for effect in self._command(command, name):
                 if isinstance(effect, controller_effects.Refuse):
-                    error = int(effect.error)
-                    self._soon(self.plan.latency_ms, lambda: answered(error))
+                    refused = partial(answered, int(effect.error))
+                    self._soon(self.plan.latency_ms, refused)
 
         self._soon(self.plan.latency_ms, arrive)
-
-    # Clients and faults.
 
     def _alive(self) -> Iterator[Broker]:
         return (broker for broker in self._brokers.values() if broker.replica is not None)
@@ -457,22 +396,6 @@ class Recording:
             self._command(ElectLeaders("elect", ElectionKind.PREFERRED, (KEY,)))
 
 
-@attrs.frozen(eq=False)
-class Asked:
-    """A fetch on its way, as the leader's correlation: who asked, in which incarnation, for what."""
-
-    name: str
-    follower: Broker
-    replica: Replica | None
-    fetch: e.SendFetch
-
-    def __str__(self) -> str:
-        return self.name
-
-
 def _leads(broker: Broker) -> bool:
     replica = broker.replica
     return replica is not None and replica.state.view.leader == broker.node
-
-
-__all__ = ["Batch", "Plan", "Recording"]

@@ -56,6 +56,7 @@ class Steps:
         self._replicas = frozenset(self._numbers)
         # The machines are pure, and brokers have far fewer states than clusters.
         self._reactions: dict[tuple[Node, Event, int], Reaction] = {}
+        self._known: dict[Node, Node] = {}
 
     def initial(self) -> Cluster:
         """Mirrors `Init`: every broker knows the first record."""
@@ -86,7 +87,10 @@ class Steps:
         key = (node, event, now_ms)
         reaction = self._reactions.get(key)
         if reaction is None:
-            reaction = self._reactions[key] = handle(self.rules, node, event, now_ms)
+            reaction = handle(self.rules, node, event, now_ms)
+            # One object for each state of a broker: then most comparisons end at its identity.
+            known = self._known.setdefault(reaction.node, reaction.node)
+            reaction = self._reactions[key] = Reaction(known, reaction.effects)
         return reaction
 
     def _produce(self, cluster: Cluster, number: int) -> Successors:

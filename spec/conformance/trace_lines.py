@@ -104,7 +104,13 @@ def _field(data: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-_KINDS = {int: "a number", str: "a string", list: "a list", dict: "an object"}
+_KINDS = {
+    bool: "true or false",
+    int: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def _line(data: dict[str, Any], where: str) -> Line:
@@ -116,9 +122,10 @@ def _line(data: dict[str, Any], where: str) -> Line:
         _field(step, "name", str)
         for name, kind in _STEP_FIELDS.get(step["name"], ()):
             _field(step, name, kind)
-    state = _field(data, "state", dict) if steps else data.get("state")
+    state: dict[str, Any] | None = None
     if steps:
-        (_check_record if node == CONTROLLER else _check_replica)(state)
+        state = _field(data, "state", dict)
+        (_check_record if node == CONTROLLER else _check_replica)(state or {})
     return Line(
         where,
         (_field(data, "topic", str), _field(data, "partition", int)),
@@ -135,20 +142,18 @@ def _line(data: dict[str, Any], where: str) -> Line:
     )
 
 
+_DECISIONS = (
+    *("CommitIsr", "ElectLeader", "ElectUncleanLeader", "FenceBroker", "UnfenceBroker"),
+    *("CleanRestart", "LossyRestart"),
+)
 _FETCH = (("follower", int), ("request", str), ("offset", int))
 _STEP_FIELDS: dict[str, tuple[tuple[str, type], ...]] = {
-    "Produce": (("end", int),),
+    "Produce": (("base", int), ("end", int), ("all", bool)),
     "LeaderHandleFetch": _FETCH,
     "ExpandIsr": (("follower", int),),
     "ShrinkIsr": (("follower", int),),
     "Consume": (("end", int),),
-    **{
-        name: (("broker", int),)
-        for name in (
-            *("CommitIsr", "ElectLeader", "ElectUncleanLeader", "FenceBroker", "UnfenceBroker"),
-            *("CleanRestart", "LossyRestart"),
-        )
-    },
+    **dict.fromkeys(_DECISIONS, (("broker", int),)),
 }
 
 

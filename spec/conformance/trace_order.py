@@ -5,128 +5,83 @@ received, a decision made before it is learned. It also tries to respect what th
 time does not promise (`soft`): a record is learned before the next one is decided, because the
 spec's brokers learn the newest only; a fetch is counted before its sender moves on, because then it
 need not be a late one; a refused proposal is taken back before the controller decides anything
-else. Where both cannot be, soft gives way. TLC is told the order as a proposal and judges by itself.
+else. Where both cannot be, soft gives way. To TLC the order is a proposal; it judges by itself.
 
 Lines are fed in any order that keeps each broker's own, and taken out in the order found, some
-`lookahead` later, so that memory is bounded by that and not by the trace.
+lookahead later, so that memory is bounded by that and not by the length of the trace.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Any
 
-import attrs
-
 from protocol.controller.trace import CONTROLLER
+from spec.conformance.trace_decisions import Decisions
+from spec.conformance.trace_items import Fetch, Item, Sent, forget
 from spec.conformance.trace_lines import Line
 
-_MESSAGES_KEPT = 50_000
 _LEARNING = ("BecomeLeader", "BecomeFollower", "LearnIsr")
-
-
-@attrs.define(eq=False)
-class Item:
-    """A line with steps, and what has to come before it.
-
-    `restarted` is the first line of a new incarnation, which goes with the controller's decision.
-    `late` are the fetches that their sender leaves behind if they are not counted before this.
-    """
-
-    position: int
-    line: Line
-    nodes: tuple[int, ...]
-    blocked: int = 0
-    held_back: int = 0
-    unsent: bool = False
-    taken: bool = False
-    first: int = 0
-    last: int = 0
-    restarted: Line | None = None
-    before_this: list[Item] = attrs.field(factory=list)
-    then: list[Item] = attrs.field(factory=list)
-    rather_then: list[Item] = attrs.field(factory=list)
-    late: list[Item] = attrs.field(factory=list)
-    fetches: dict[str, Fetch] = attrs.field(factory=dict)
-
-
-@attrs.define(eq=False)
-class Sent:
-    """A message: the last step of its sender before it, and the first one after it."""
-
-    by: int
-    after: Item | None
-    until: Item | None = None
-
-
-@attrs.define(eq=False)
-class Fetch:
-    """A fetch as a leader took it; `sent` by the follower, its answer `taken_by` that, if it was."""
-
-    sent: Sent | None = None
-    taken_by: Item | None = None
+_RESTARTS = ("CleanRestart", "LossyRestart")
 
 
 class Order:
-    """Feeds on lines, and gives items in order."""
+    """Feeds on lines of one partition, and gives items in order."""
 
     def __init__(self) -> None:
         self.waiting = 0
         self._position = 0
-        self._ready: list[tuple[int, int, Item]] = []
+        self._ready: list[tuple[int, Item]] = []
         self._held: dict[int, Item] = {}
         self._unresolved: dict[int, Item] = {}
         self._last: dict[int, Item] = {}
+        self._states: dict[int, object] = {}
         self._open: dict[int, list[Sent]] = {}
         self._sent: OrderedDict[str, Sent] = OrderedDict()
         self._wanted: dict[str, list[tuple[Item, Fetch | None]]] = {}
         self._answers: OrderedDict[str, tuple[Item, Fetch]] = OrderedDict()
         self._takers: dict[str, Item] = {}
         self._answered: dict[int, str] = {}
-        self._decisions = _Decisions(self)
-        self._restarts: dict[tuple[int, int], Item] = {}
-        self._returned: dict[tuple[int, int], Line] = {}
-        self._born: set[int] = set()
+        self._restarts: dict[int, tuple[int, Item]] = {}
+        self._decisions = Decisions(self)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if line.node != CONTROLLER and line.steps and line.steps[0]["name"] == "Restart":
             self._return(line)
-            return
-        if not line.steps:
+        elif line.steps:
+            item = self._new_item(line)
+            self._link(item)
+            self._note(line, item)
+            self._settle(item)
+        else:
             self._note(line, self._last.get(line.node))
             if line.refused and line.received is not None:
                 self._decisions.refuse(line.received, self._last.get(CONTROLLER))
-            return
-        item = self._new_item(line)
-        self._link(item)
-        self._note(line, item)
-        self._settle(item)
 
     def take(self) -> Item | None:
         """Give the next item; None if there is none that could be next."""
-        while self._ready or self._held:
-            if self._ready:
-                _, _, item = heapq.heappop(self._ready)
-            else:
-                # Everything waits for what it would rather come after: the earliest gives way.
-                item = self._held.pop(min(self._held))
-            if item.taken or item.blocked:
-                continue
-            if item.held_back and self._held.get(item.position) is item:
-                continue
-            return self._taken(item)
+        while self._ready:
+            _, item = heapq.heappop(self._ready)
+            if not (item.taken or item.blocked or item.held_back > 0):
+                return self._taken(item)
+        if self._held:
+            # Everything waits for what it would rather come after: the earliest gives way.
+            return self._taken(self._held[min(self._held)])
         return None
 
     def give_up(self) -> bool:
-        """Nothing more will be fed: let the first of the items go whose message nobody sent."""
+        """Nothing more will be fed: let the first of those go that refer to what is not there."""
+        if self._restarts:
+            self._without_line(next(iter(self._restarts)))
+            return True
         if not self._unresolved:
             return False
         item = self._unresolved.pop(min(self._unresolved))
         item.unsent = True
-        item.blocked = sum(1 for each in item.before_this if not each.taken)
+        item.blocked -= item.missing
+        item.missing = 0
         self._settle(item)
         return True
 
@@ -143,18 +98,21 @@ class Order:
         return item
 
     def _settle(self, item: Item) -> None:
+        """File an item by whether it could be next."""
+        self._held.pop(item.position, None)
         if item.taken or item.blocked:
             return
         if item.held_back > 0:
             self._held[item.position] = item
         else:
-            self._held.pop(item.position, None)
-            heapq.heappush(self._ready, (item.position, id(item), item))
+            heapq.heappush(self._ready, (item.position, item))
 
     def _new_item(self, line: Line) -> Item:
         self._position += 1
         self.waiting += 1
         item = Item(self._position, line, (line.node,))
+        item.unchanged = self._states.get(line.node) == line.state
+        self._states[line.node] = line.state
         self._append(line.node, item)
         return item
 
@@ -162,14 +120,18 @@ class Order:
         """Make an item the latest of a node."""
         self.hard(self._last.get(node), item)
         self._last[node] = item
+        if all(step["name"] == "Consume" for step in item.line.steps):
+            # Whoever is read from goes on waiting for its fetch.
+            return
         for sent in self._open.pop(node, []):
             sent.until = item
+            for counting in sent.counted:
+                self._before_moving_on(counting, item)
 
     def hard(self, first: Item | None, then: Item) -> None:
         """Say that `first` comes before `then`."""
         if first is not None and not first.taken and first is not then:
             first.then.append(then)
-            then.before_this.append(first)
             then.blocked += 1
 
     def soft(self, first: Item, then: Item | None) -> None:
@@ -177,30 +139,33 @@ class Order:
         if then is not None and not first.taken and not then.taken and first is not then:
             first.rather_then.append(then)
             then.held_back += 1
-            if not then.blocked:
-                self._settle(then)
+            self._settle(then)
 
     def wait(self, item: Item) -> None:
         """An item refers to a line that was not fed yet."""
         item.blocked += 1
+        item.missing += 1
         self._unresolved[item.position] = item
 
     def found(self, item: Item) -> None:
         """The line that an item refers to was fed."""
+        if item.missing == 0:
+            return
         item.blocked -= 1
-        self._unresolved.pop(item.position, None)
+        item.missing -= 1
+        if item.missing == 0:
+            self._unresolved.pop(item.position, None)
         self._settle(item)
 
     def _note(self, line: Line, after: Item | None) -> None:
         """Remember what a line sent, or which answer it is about to write."""
         for name in line.sent:
-            sent = Sent(line.node, after)
-            self._sent[name] = sent
+            sent = self._sent[name] = Sent(after)
+            forget(self._sent)
             self._open.setdefault(line.node, []).append(sent)
             for item, fetch in self._wanted.pop(name, []):
                 self._connect(item, fetch, sent)
                 self.found(item)
-            _forget(self._sent)
         if line.received is not None and not line.steps and line.node != CONTROLLER:
             self._answered[line.node] = line.received
 
@@ -213,32 +178,37 @@ class Order:
             elif name == "FollowerHandleAnswer":
                 self._link_answer(item, line.received or self._answered.pop(line.node, ""))
             elif name in _LEARNING:
-                self._decisions.learn(item, name)
+                self._decisions.learn(item)
             elif name == "RejectIsr":
                 self._decisions.take_back(item, line.received or "")
             elif name == "CommitIsr":
                 self._want(item, line.received or "", None)
-            elif name in ("CleanRestart", "LossyRestart"):
-                self._link_restart(item, step)
+            elif name in _RESTARTS:
+                self._link_restart(item, step["broker"])
         if line.node == CONTROLLER:
             self._decisions.decide(item)
 
     def _link_fetch(self, item: Item, step: dict[str, Any]) -> None:
+        """A leader takes a fetch, or again one that it had parked."""
         name = step["request"]
-        fetch = item.fetches.get(name)
-        if fetch is None:
-            fetch = item.fetches[name] = Fetch()
+        fetch = item.fetches.setdefault(name, Fetch())
+        if step.get("again"):
+            fetch.sent = fetch.sent or self._sent.get(name)
+        else:
+            fetch.counts = True
             self._want(item, name, fetch)
-        if not step.get("parked"):
-            self._answers[name] = (item, fetch)
-            _forget(self._answers)
-            taker = self._takers.pop(name, None)
-            if taker is not None:
-                fetch.taken_by = taker
-                self.hard(item, taker)
-                self.found(taker)
+        if step.get("parked"):
+            return
+        self._answers[name] = (item, fetch)
+        forget(self._answers)
+        taker = self._takers.pop(name, None)
+        if taker is not None:
+            fetch.taken_by = taker
+            self.hard(item, taker)
+            self.found(taker)
 
     def _want(self, item: Item, name: str, fetch: Fetch | None) -> None:
+        """An item receives a message."""
         sent = self._sent.get(name)
         if sent is not None:
             self._connect(item, fetch, sent)
@@ -248,26 +218,20 @@ class Order:
 
     def _connect(self, item: Item, fetch: Fetch | None, sent: Sent) -> None:
         self.hard(sent.after, item)
-        if fetch is not None:
-            fetch.sent = sent
-            if sent.until is not None:
-                self._before_moving_on(item, sent.until)
-            else:
-                sent_until_later = _Later(self, item)
-                self._watch(sent, sent_until_later)
+        item.after.append(sent.after)
+        if fetch is None:
+            return
+        fetch.sent = sent
+        sent.counted.append(item)
+        if sent.until is not None:
+            self._before_moving_on(item, sent.until)
 
-    def _watch(self, sent: Sent, later: _Later) -> None:
-        # The follower has not moved on as far as is known: look again when this item is taken.
-        later.sent = sent
-        later.item.before_this.append(later.item)
-        later.item.before_this.pop()
-        self._pending_untils.append(later)
-
-    def _before_moving_on(self, item: Item, until: Item) -> None:
-        until.late.append(item)
-        self.soft(item, until)
+    def _before_moving_on(self, counting: Item, until: Item) -> None:
+        until.late.append(counting)
+        self.soft(counting, until)
 
     def _link_answer(self, item: Item, name: str) -> None:
+        """A follower takes the answer to its fetch."""
         known = self._answers.get(name)
         if known is not None:
             known[1].taken_by = item
@@ -275,3 +239,30 @@ class Order:
         else:
             self._takers[name] = item
             self.wait(item)
+
+    def _link_restart(self, item: Item, broker: int) -> None:
+        """The controller registers a broker anew: one step with the broker's first line."""
+        self._without_line(broker)
+        item.nodes = (CONTROLLER, broker)
+        epoch = item.line.state["brokers"].get(str(broker), [0])[0] if item.line.state else 0
+        self._restarts[broker] = (epoch, item)
+        self.wait(item)
+
+    def _return(self, line: Line) -> None:
+        """A broker's first line: it belongs to the controller's step, or to the beginning."""
+        self._answered.pop(line.node, None)
+        self._states.pop(line.node, None)
+        epoch, item = self._restarts.get(line.node, (0, None))
+        if item is None or epoch != line.incarnation:
+            return
+        del self._restarts[line.node]
+        item.restarted = line
+        self._append(line.node, item)
+        self.found(item)
+
+    def _without_line(self, broker: int) -> None:
+        """A broker registered, and stopped again before it wrote a line."""
+        _, item = self._restarts.pop(broker, (0, None))
+        if item is not None:
+            self._append(broker, item)
+            self.found(item)

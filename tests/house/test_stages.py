@@ -105,9 +105,10 @@ def test_an_interrupt_leaves_no_process(root: Path, tmp_path: Path, sent: signal
 
 def test_coverage_is_measured_in_every_stage_and_reported_once(root: Path, tmp_path: Path) -> None:
     house = tmp_path / "house"
-    for name in ("protocol", "scripts"):
-        shutil.copytree(root / name, house / name)
+    shutil.copytree(root / "scripts", house / "scripts")
     shutil.copy(root / "pyproject.toml", house)
+    house.joinpath("protocol").mkdir()
+    house.joinpath("protocol", "__init__.py").touch()
     house.joinpath("protocol", "sample.py").write_text(SAMPLE)
     for number in (1, 2):
         test = f"from protocol.sample import f\ndef test_f(): assert f({number} == 1) == {number}\n"

@@ -1,4 +1,4 @@
-"""The demo shows a newcomer a protocol that holds and a bug that is caught."""
+"""The demo shows a protocol that holds, code that equals it, and a bug that both catch."""
 
 import subprocess
 import sys
@@ -16,4 +16,6 @@ def test_the_demo_ends_well_and_shows_a_counterexample() -> None:
     assert done.returncode == 0, done.stderr
     assert "Replication/smoke" in done.stdout
     assert "how it breaks, in 8 states" in done.stdout
-    assert "The protocol holds, and the bug is caught" in done.stdout
+    assert "how the code breaks LeaderCandidateCompleteness" in done.stdout
+    assert "caught on both sides" in done.stdout
+    assert "The protocol holds, the code equals it, and both catch the bug" in done.stdout

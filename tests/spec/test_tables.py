@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from spec.catalogue import load_catalogue
+from spec.conformance.liveness import LIVENESS
+from spec.conformance.mutants import is_in_code
 
 CATALOGUE = load_catalogue()
 TABLES = Path(__file__).parents[2] / "docs" / "tables"
@@ -36,3 +38,21 @@ def test_every_mutant_is_in_a_table_with_what_caught_it() -> None:
         rule, verdict, broken, length = told[mutant.name]
         assert (rule, verdict, broken) == (mutant.rule or "(none)", "caught", mutant.broken)
         assert mutant.length in (None, int(length))
+
+
+def test_every_compared_model_is_in_a_table_and_equal() -> None:
+    told = [(row[0], row[1], row[2], row[4], row[5]) for row in rows("conformance.md")]
+    assert told == [
+        (model.name, "equal", f"{model.states:,}", "0 / 0", "0 / 0")
+        for model in CATALOGUE.models
+        if model.compared
+    ]
+
+
+def test_every_mutant_of_a_rule_is_in_a_table_as_caught_on_both_sides() -> None:
+    mutants = [mutant for mutant in CATALOGUE.mutants if is_in_code(mutant)]
+    told = rows("both.md")
+    assert [row[0] for row in told] == [mutant.name for mutant in mutants]
+    for mutant, (_, _, verdict, broken, spec, code, _) in zip(mutants, told, strict=True):
+        assert (verdict, broken) == ("caught on both sides", mutant.broken)
+        assert spec == code or mutant.broken in LIVENESS

@@ -15,7 +15,7 @@ from __future__ import annotations
 import attrs
 
 from protocol.controller.actions.table import Answer, Draft, RefusedError, action, command, commit
-from protocol.controller.decisions import depart, finish_reassignment
+from protocol.controller.decisions import depart
 from protocol.controller.effects import HeartbeatAnswer, Registered
 from protocol.controller.events import Heartbeat, RegisterBroker, SessionExpired
 from protocol.controller.records import BrokerRecord
@@ -94,8 +94,7 @@ def depart_everywhere(rules: ControllerRules, draft: Draft, node: NodeId, lost: 
     for partition in draft.image.assigned_to(node):
         fenced = draft.image.unavailable(partition)
         min_isr = draft.image.min_isr(partition)
-        left = depart(rules, partition, node, lost, fenced, min_isr)
-        draft.change(partition, finish_reassignment(rules, left, fenced, min_isr))
+        draft.change(partition, depart(rules, partition, node, lost, fenced, min_isr))
 
 
 @action("FenceBroker", SessionExpired)
@@ -155,6 +154,6 @@ def _shut_down(
         if left.leader == NO_LEADER:
             stranded += 1
             continue
-        draft.change(partition, finish_reassignment(rules, left, fenced, min_isr))
+        draft.change(partition, left)
         moved += 1
     return HeartbeatAnswer(fenced=False, may_stop=True, stranded=stranded)

@@ -12,7 +12,14 @@ from protocol.errors import ErrorCode
 from protocol.machine import Effect
 from protocol.replication.effects import ProduceDone, Refuse, SendEntries
 from protocol.replication.rules import Rules
-from protocol.replication.state import Leader, Parked, ReplicaState, Waiting
+from protocol.replication.state import (
+    Leader,
+    Parked,
+    ReplicaState,
+    Waiting,
+    with_queues,
+    with_role,
+)
 from protocol.types import Offset
 
 
@@ -27,7 +34,7 @@ def advance_high_watermark(
     if leader.waiting and leader.waiting[0].end_offset <= done:
         leader = _acknowledge(leader, done, state.log.start_offset, effects)
     if leader is not state.role or high_watermark != state.high_watermark:
-        state = attrs.evolve(state, role=leader, high_watermark=high_watermark)
+        state = with_role(state, leader, state.log, high_watermark)
     return answer_parked(rules, state, effects) if state.parked else state
 
 
@@ -55,8 +62,12 @@ def _acknowledge(
         count += 1
         size_bytes += waiting.size_bytes
         effects.append(ProduceDone(waiting.correlation, waiting.base_offset, log_start_offset))
-    return attrs.evolve(
-        leader, waiting=leader.waiting[count:], waiting_bytes=leader.waiting_bytes - size_bytes
+    return with_queues(
+        leader,
+        reserved_end=leader.reserved_end,
+        writes=leader.writes,
+        waiting=leader.waiting[count:],
+        waiting_bytes=leader.waiting_bytes - size_bytes,
     )
 
 

@@ -127,7 +127,18 @@ def _with_progress(
     if progress == known:
         return leader
     followers = tuple(progress if each is known else each for each in leader.followers)
-    return attrs.evolve(leader, followers=followers)
+    # Built directly, as this is done for every fetch: `attrs.evolve` takes three times as long.
+    return Leader(
+        leader.epoch_start_offset,
+        leader.reserved_end,
+        leader.replicas,
+        followers,
+        leader.writes,
+        leader.waiting,
+        leader.waiting_bytes,
+        leader.proposed,
+        leader.expand_after_ms,
+    )
 
 
 @action("Consume", ConsumerFetchReceived)

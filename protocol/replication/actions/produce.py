@@ -19,7 +19,13 @@ from protocol.replication.events import (
 )
 from protocol.replication.log import appended
 from protocol.replication.rules import Rules
-from protocol.replication.state import Leader, ReplicaState, Waiting
+from protocol.replication.state import (
+    Leader,
+    ReplicaState,
+    Waiting,
+    with_queues,
+    with_role,
+)
 from protocol.types import Offset
 
 
@@ -48,14 +54,15 @@ def reserve_offsets(
         now_ms + event.timeout_ms,
         event.acks != 0,
     )
-    leader = attrs.evolve(
+    leader = with_queues(
         leader,
         reserved_end=end,
         writes=(*leader.writes, write),
+        waiting=leader.waiting,
         waiting_bytes=leader.waiting_bytes + event.size_bytes,
     )
     append = Append(base, end, state.view.epoch, event.payload)
-    return attrs.evolve(state, role=leader), (append,)
+    return with_role(state, leader, state.log, state.high_watermark), (append,)
 
 
 def _objection(
@@ -101,20 +108,29 @@ def finish_append(
     effects: list[Effect] = []
     leader = _after_write(leader, write, state, effects)
     log = appended(state.log, state.view.epoch, end_offset)
-    state = arrived(attrs.evolve(state, log=log, role=leader), write.size_bytes)
+    state = with_role(state, leader, log, state.high_watermark)
+    state = arrived(state, write.size_bytes)
     return advance_high_watermark(rules, state, leader, effects), tuple(effects)
 
 
 def _after_write(
     leader: Leader, write: Waiting, state: ReplicaState, effects: list[Effect]
 ) -> Leader:
+    waiting, waiting_bytes = leader.waiting, leader.waiting_bytes
     if write.acks_all:
-        return attrs.evolve(leader, writes=leader.writes[1:], waiting=(*leader.waiting, write))
-    if write.wants_reply:
-        start_offset = state.log.start_offset
-        effects.append(ProduceDone(write.correlation, write.base_offset, start_offset))
-    size_bytes = leader.waiting_bytes - write.size_bytes
-    return attrs.evolve(leader, writes=leader.writes[1:], waiting_bytes=size_bytes)
+        waiting = (*waiting, write)
+    else:
+        waiting_bytes -= write.size_bytes
+        if write.wants_reply:
+            start_offset = state.log.start_offset
+            effects.append(ProduceDone(write.correlation, write.base_offset, start_offset))
+    return with_queues(
+        leader,
+        reserved_end=leader.reserved_end,
+        writes=leader.writes[1:],
+        waiting=waiting,
+        waiting_bytes=waiting_bytes,
+    )
 
 
 @action("ExpireProducers", ProducersExpired, mirrors=())

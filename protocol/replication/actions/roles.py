@@ -43,6 +43,12 @@ def become_leader(
     rules: Rules, state: ReplicaState, event: BecameLeader, now_ms: int
 ) -> tuple[ReplicaState, Effects]:
     """Lead in a new epoch, knowing nothing of the followers yet."""
+    if isinstance(state.role, Leader) and event.epoch == state.view.epoch:
+        # A newer version of the record by which this replica leads already.
+        newer = IsrLearned(event.epoch, event.version, event.isr, event.replicas)
+        return learn_isr(rules, state, newer, now_ms)
+    if _is_newer_version(state, event):
+        return attrs.evolve(state, deferred=event), NOTHING
     if not _is_news(state, event.epoch, state.node):
         return state, NOTHING
     if is_writing(state):
@@ -79,6 +85,14 @@ def become_follower(
         effects.append(Truncate(log.end_offset))
     view = View(event.leader, event.epoch)
     return _with_role(state, view, Follower(None, now_ms, write)), tuple(effects)
+
+
+def _is_newer_version(state: ReplicaState, event: BecameLeader) -> bool:
+    """Whether this is about the epoch that waits for storage already, and is the newer record."""
+    waiting = state.deferred
+    if not isinstance(waiting, BecameLeader) or not is_writing(state):
+        return False
+    return waiting.epoch == event.epoch and waiting.version < event.version
 
 
 def _is_news(state: ReplicaState, epoch: Epoch, leader: NodeId) -> bool:

@@ -100,6 +100,13 @@ def test_kip_903_a_later_incarnation_does_not_join_for_an_earlier_one(shrunk: Cl
     shrunk.do(shrunk.proposal({1, 2, 3}, joiner_epoch=2))
 
 
+def test_all_who_join_have_to_be_eligible(shrunk: Cluster) -> None:
+    shrunk.do(shrunk.proposal({1}))
+    shrunk.fence(3)
+    proposal = shrunk.proposal({1, 2, 3}, joiner_epoch=1)
+    assert shrunk.refused(proposal) == ErrorCode.INELIGIBLE_REPLICA
+
+
 def test_a_replica_that_stays_is_not_asked_for_its_epoch(shrunk: Cluster) -> None:
     shrunk.do(shrunk.proposal({1, 2}, joiner_epoch=77))
 

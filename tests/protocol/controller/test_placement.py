@@ -61,13 +61,18 @@ def test_topics_of_one_partition_do_not_all_begin_with_the_same_broker() -> None
     assert sorted(leaders) == [1, 2, 3]
 
 
+def test_a_broker_does_not_share_everything_with_the_same_others() -> None:
+    # Else those alone would have to take over all that it leads.
+    placer = Placer(brokers(*[""] * 6))
+    assert len({frozenset(placer.place(3)) for _ in range(20)}) > 2
+
+
 def test_replicas_are_on_different_racks_while_there_are_any() -> None:
-    placer = Placer(brokers("a", "a", "b", "b"))
     racks = {1: "a", 2: "a", 3: "b", 4: "b"}
-    for _ in range(6):
-        first, second, third = placer.place(3)
-        assert {racks[first], racks[second], racks[third]} == {"a", "b"}
-    assert len({racks[node] for node in placer.place(2)}) == 2
+    placer = Placer(brokers(*racks.values()))
+    for factor in (2, 2, 2, 3, 3, 3):
+        assert {racks[node] for node in placer.place(factor)} == {"a", "b"}
+    assert sorted(placer.place(4)) == [1, 2, 3, 4]
 
 
 def test_who_has_less_is_given_more() -> None:

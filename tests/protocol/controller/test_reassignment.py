@@ -112,6 +112,16 @@ def test_a_move_ends_also_with_an_election(cluster: Callable[..., Cluster]) -> N
     assert two.partition().leader == 1
 
 
+def test_a_move_ends_also_with_an_unclean_election(cluster: Callable[..., Cluster]) -> None:
+    two: Cluster = cluster(2)
+    two.topic((1,), unclean=True)
+    two.do(move(2))
+    two.fence(1)
+    two.settle()
+    assert two.partition().replicas == (2,)
+    assert two.partition().leader == 2
+
+
 def test_a_move_to_where_it_is_already_going_is_no_change(moving: Cluster) -> None:
     before = moving.image
     assert moving.do(move(3, 2)) == moving.partition()
@@ -145,6 +155,20 @@ def test_a_cancelled_move_elects_if_a_newcomer_led(moving: Cluster) -> None:
     done = moving.partition()
     assert (done.leader, done.leader_epoch) == (1, epoch + 1)
     assert done.isr == {1}
+
+
+def test_who_leaves_with_a_cancelled_move_is_not_eligible_either(
+    cluster: Callable[..., Cluster],
+) -> None:
+    three: Cluster = cluster(3)
+    three.topic((1, 2), min_isr=2)
+    three.do(move(3, 2))
+    three.fence(2)
+    three.do(three.proposal({1, 3}, joiner_epoch=1))
+    three.do(CANCEL)
+    done = three.partition()
+    assert done.isr == {1}
+    assert done.elr == frozenset()
 
 
 @pytest.mark.parametrize("target", [(), (1, 1), (1, 9), (3,)])

@@ -7,6 +7,7 @@ import pytest
 
 from protocol.controller import ControllerRules, Partition
 from protocol.controller.decisions import (
+    cancel_reassignment,
     change_isr,
     depart,
     elect,
@@ -131,3 +132,9 @@ def test_a_move_does_not_end_without_somebody_to_lead() -> None:
     moving = attrs.evolve(record(nodes(1, 2, 3)), replicas=(3, 2, 1), removing=nodes(1))
     assert finish_reassignment(RULES, moving, nodes(2, 3), 2) is moving
     assert finish_reassignment(RULES, moving, nodes(3), 2).leader == 2
+
+
+def test_a_move_is_not_cancelled_if_only_a_newcomer_is_in_sync() -> None:
+    # Nobody leads, as 3 is about to stop; but 3 has what nobody else is known to have.
+    moving = attrs.evolve(record(nodes(3), leader=NO_LEADER), adding=nodes(3))
+    assert cancel_reassignment(RULES, moving, nodes(1, 2, 3), 1) is None

@@ -236,6 +236,13 @@ def test_a_setting_that_makes_no_sense_is_refused(
     assert two.refused(command) == error
 
 
+def test_a_min_isr_is_one_that_every_partition_can_reach(cluster: Callable[..., Cluster]) -> None:
+    two: Cluster = cluster(2)
+    two.topic((1, 2), (1,))
+    command = AlterTopicConfig("config", "t", min_isr=2)
+    assert two.refused(command) == ErrorCode.INVALID_CONFIG
+
+
 def test_a_smaller_min_isr_takes_eligibility_away(cluster: Callable[..., Cluster]) -> None:
     # From then on the ISR commits without the others, who soon lack something.
     two: Cluster = cluster(2)

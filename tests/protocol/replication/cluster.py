@@ -80,6 +80,7 @@ class Cluster:
         self.messages: list[Message] = []
         self.records: list[Partition] = []
         self.acked: set[int] = set()
+        self.deleted: set[int] = set()
         self.committed: list[Entry] = []
         self.damaged: set[NodeId] = set()
         self.read_limit = 3
@@ -129,6 +130,10 @@ class Cluster:
         wait_ms = 20 if offset % 2 else 0
         self._tell(node, e.ConsumerFetchReceived("consumer", offset, max_wait_ms=wait_ms))
 
+    def delete(self, node: NodeId, before: Offset) -> None:
+        """An operator deletes records (-1: all that are committed)."""
+        self._tell(node, e.DeleteRecordsAsked("delete", before))
+
     # Time, disks and the network.
 
     def tick(self, by_ms: int) -> None:
@@ -146,13 +151,14 @@ class Cluster:
         broker = self.nodes[node]
         if broker.writes:
             check_appending(broker)
-            before = len(broker.disk)
+            appends = bool(broker.writes[0][1])
             end = self._write(broker)
-            self._tell(node, e.Appended(end) if end > before else e.Truncated(end))
+            self._tell(node, e.Appended(end) if appends else e.Truncated(end))
 
     def _write(self, node: Node) -> Offset:
         length, entries = node.writes.pop(0)
-        node.disk[length:] = entries
+        node.cut(length)
+        node.disk += entries
         return len(node.disk)
 
     def deliver(self, place: int, *, again: bool = False) -> None:
@@ -240,6 +246,9 @@ class Cluster:
         for _ in range(min(written, len(broker.writes))):
             self._write(broker)
         broker.writes.clear()
+        # As a start will see it.
+        kept = min(broker.high_watermark, len(broker.disk))
+        broker.high_watermark = max(kept, broker.start)
 
     def may_lose(self, node: NodeId) -> bool:
         """Whether a lossy restart of this broker is within what the promise allows."""
@@ -257,7 +266,7 @@ class Cluster:
             if not self.may_lose(node):
                 raise ValueError(f"{sorted(self.damaged)} are not whole yet")
             self.damaged.add(node)
-            del broker.disk[max(0, len(broker.disk) - lost) :]
+            broker.cut(max(0, len(broker.disk) - lost))
         self._register(broker, clean=lost is None)
         # What was decided before its registration is not for this incarnation.
         broker.known_version = self.record.version - 1
@@ -303,11 +312,13 @@ class Cluster:
         end = state.high_watermark
         if end < node.high_watermark:
             raise Broken("HwMonotonic", f"{node.id} goes from {node.high_watermark} to {end}")
-        node.high_watermark = end
-        if state.view.leader == node.id and self.committed[:end] != node.disk[:end]:
-            if node.disk[: len(self.committed)] != self.committed:
-                raise Broken("CommittedAppendOnly", f"{node.id} commits {node.disk[:end]}")
-            self.committed = node.disk[:end]
+        node.high_watermark, node.start = end, state.log.start_offset
+        known = len(self.committed)
+        if state.view.leader != node.id or (end <= known and node.has(self.committed, end)):
+            return
+        if not node.has(self.committed, known):
+            raise Broken("CommittedAppendOnly", f"{node.id} commits {node.disk[:end]}")
+        self.committed += node.disk[known:end]
 
     def _append(self, node: Node, effect: do.Append) -> None:
         payload = effect.payload
@@ -319,6 +330,14 @@ class Cluster:
 
     def _truncate(self, node: Node, effect: do.Truncate) -> None:
         node.writes.append((effect.end_offset, []))
+
+    def _reset(self, node: Node, effect: do.Reset) -> None:
+        node.writes.append((effect.start_offset, []))
+
+    def _delete_before(self, node: Node, effect: do.DeleteBefore) -> None:
+        if effect.start_offset > len(self.committed):
+            raise Broken("DeletesWhatIsCommitted", f"{node.id} deletes to {effect.start_offset}")
+        self.deleted |= {record for _, record in self.committed[: effect.start_offset]}
 
     def _acknowledge(self, _: Node, effect: do.ProduceDone) -> None:
         produced = effect.correlation
@@ -354,12 +373,15 @@ class Cluster:
         self.messages.append(Message(None, proposal, node.id))
 
     def _send_entries(self, node: Node, effect: do.SendEntries) -> None:
+        if effect.offset < node.start:
+            raise Broken("ReadsWhatIsThere", f"{node.id} reads from {effect.offset}")
         entries = node.disk[effect.offset : effect.end_offset][: self.read_limit]
         if isinstance(effect.correlation, Asked):
             counts = tuple((epoch, 1) for epoch, _ in entries)
             self._answer(
                 effect.correlation,
                 high_watermark=effect.high_watermark,
+                log_start_offset=effect.log_start_offset,
                 epochs=counts,
                 payload=entries,
                 size_bytes=10 * len(entries),
@@ -369,7 +391,8 @@ class Cluster:
 
     def _send_divergence(self, _: Node, effect: do.SendDivergence) -> None:
         if isinstance(effect.correlation, Asked):
-            self._answer(effect.correlation, diverging=effect.end)
+            start = effect.log_start_offset
+            self._answer(effect.correlation, diverging=effect.end, log_start_offset=start)
 
     def _answer(self, asked: Asked, **what: Any) -> None:
         fetch = asked.fetch
@@ -386,6 +409,8 @@ class Cluster:
     _DOES: ClassVar[dict[type[Effect], Callable[..., None]]] = {
         do.Append: _append,
         do.Truncate: _truncate,
+        do.Reset: _reset,
+        do.DeleteBefore: _delete_before,
         do.ProduceDone: _acknowledge,
         do.SendFetch: _send_fetch,
         do.SendProposal: _send_proposal,

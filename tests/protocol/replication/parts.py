@@ -16,6 +16,7 @@ from protocol.types import NO_LEADER, NodeId, Offset
 
 Entry: TypeAlias = tuple[int, int]
 """An epoch, and the id of a record."""
+GONE: Entry = (0, 0)
 CONFIG = ReplicaConfig(
     replica_lag_max_ms=100,
     proposal_retry_ms=30,
@@ -72,6 +73,8 @@ class Node:
     disk: list[Entry] = attrs.field(factory=list)
     writes: list[tuple[Offset, list[Entry]]] = attrs.field(factory=list)
     """Cut the log to this length, then append these."""
+    start: Offset = 0
+    """What is before this was deleted; `disk` may still have it, which nobody may notice."""
     known_version: int = 0
     high_watermark: Offset = 0
     """The one that it has shown since its start; afterwards, the one that it had."""
@@ -89,10 +92,23 @@ class Node:
 
     def known_log(self) -> Log:
         """Give what a replica that starts finds on its disk."""
-        log = Log()
-        for epoch, _ in self.disk:
+        log = Log(self.start, self.start)
+        for epoch, _ in self.disk[self.start :]:
             log = appended(log, epoch, log.end_offset + 1)
         return log
+
+    def cut(self, length: Offset) -> None:
+        """Cut the log to a length; one that is longer than the log means to begin anew there."""
+        if length > len(self.disk):
+            self.disk = [GONE] * length
+            self.start = length
+        del self.disk[length:]
+        self.start = min(self.start, length)
+
+    def has(self, entries: list[Entry], end: Offset, start: Offset = 0) -> bool:
+        """Whether the log reaches `end` and has the same up to there, but for what was deleted."""
+        start = max(start, self.start)
+        return len(self.disk) >= end and self.disk[start:end] == entries[start:end]
 
 
 class Broken(AssertionError):  # noqa: N818 - it says what it is
@@ -105,10 +121,11 @@ class Broken(AssertionError):  # noqa: N818 - it says what it is
 
 def check_appending(node: Node) -> None:
     """FailsClosed: acks=all appends nothing under min ISR."""
-    state = node.state
-    if isinstance(state.role, Leader) and state.role.writes and state.role.writes[0].acks_all:
-        if len(state.view.isr) < state.config.min_isr:
-            raise Broken("FailsClosed", f"{node.id} appends with {sorted(state.view.isr)} in sync")
+    leader, isr = node.state.role, node.state.view.isr
+    if not isinstance(leader, Leader) or not leader.writes or not leader.writes[0].acks_all:
+        return
+    if len(isr) < node.state.config.min_isr:
+        raise Broken("FailsClosed", f"{node.id} appends with {sorted(isr)} in sync")
 
 
 def check_leaving(node: Node, isr: frozenset[NodeId]) -> None:

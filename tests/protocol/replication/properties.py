@@ -24,7 +24,8 @@ def broken(cluster: Cluster) -> Iterator[tuple[str, object]]:
     yield from _metadata(cluster)
     nodes = list(cluster.nodes.values())
     for one, other in combinations(nodes, 2):
-        if not logs_match(one.disk, other.disk):
+        start = max(one.start, other.start)
+        if not logs_match(one.disk[start:], other.disk[start:]):
             yield "LogMatching", (one, other)
     yield from _high_watermarks(cluster, nodes)
     yield from _completeness(cluster)
@@ -42,17 +43,16 @@ def _metadata(cluster: Cluster) -> Iterator[tuple[str, object]]:
 
 
 def _high_watermarks(cluster: Cluster, nodes: list[Node]) -> Iterator[tuple[str, object]]:
-    in_sync = [cluster.nodes[node].disk for node in cluster.record.isr]
+    in_sync = [cluster.nodes[node] for node in cluster.record.isr]
     for node in nodes:
         end = node.high_watermark
-        if end > len(node.disk):
+        if not node.start <= end <= len(node.disk):
             yield "HwInLogRange", node
         if node.replica is not None and not is_on_disk(node.state.log, node.disk):
             yield "StorageHasTheLog", node
-        prefix = node.disk[:end]
-        if any(log[:end] != prefix for log in in_sync):
+        if not all(each.has(node.disk, end, node.start) for each in in_sync):
             yield "ValidHighWatermark", node
-        if cluster.committed[:end] != prefix:
+        if not node.has(cluster.committed, end):
             yield "ConsistentRead", node
 
 
@@ -60,13 +60,14 @@ def _completeness(cluster: Cluster) -> Iterator[tuple[str, object]]:
     record, committed = cluster.record, cluster.committed
     end = len(committed)
     for number in sorted(record.isr | record.elr):
-        if cluster.nodes[number].disk[:end] != committed:
+        if not cluster.nodes[number].has(committed, end):
             yield "LeaderCandidateCompleteness", cluster.nodes[number]
     for node in leaders(cluster):
         if node.state.view.epoch == record.leader_epoch:
-            if node.disk[:end] != committed:
+            if not node.has(committed, end):
                 yield "LeaderCompleteness", node
-            if not cluster.acked <= {record_id for _, record_id in node.disk}:
+            promised = cluster.acked - cluster.deleted
+            if not promised <= {record_id for _, record_id in node.disk[node.start :]}:
                 yield "AckedNotLost", node
 
 

@@ -110,13 +110,19 @@ def answer(state: ReplicaState, number: int) -> Event:
     """The leader answers what this follower asks."""
     log, epoch = state.log, state.view.epoch
     asked = (epoch, log.end_offset, last_epoch(log))
-    if number == 6 and log.end_offset > log.start_offset:
-        return e.FetchAnswered(*asked, diverging=epoch_end(log, last_epoch(log) - 1))
-    entries = ((epoch, number),) if 0 < number < 5 and epoch > 0 else ()
+    entries = ((epoch, number),) if number > 0 and epoch > 0 else ()
     end = log.end_offset + sum(count for _, count in entries)
     return e.FetchAnswered(
         *asked, None, end - number % 2, number, entries, size_bytes=10 * len(entries)
     )
+
+
+def divergence(state: ReplicaState, number: int) -> Event:
+    """The leader answers that it does not know this follower's last epoch, or less of it."""
+    log = state.log
+    end = epoch_end(log, last_epoch(log) - number % 2)
+    shorter = EpochEnd(end.epoch, max(log.start_offset, end.offset - number % 3))
+    return e.FetchAnswered(state.view.epoch, log.end_offset, last_epoch(log), shorter)
 
 
 def lead(state: ReplicaState, number: int) -> Event:
@@ -171,7 +177,7 @@ def produce(state: ReplicaState, number: int) -> Event:
 
 RARE = {"StorageFailed", "Resigned", "Deleted"}
 RECIPES = [*[completion] * 8, *[fetch] * 5, *[answer] * 5, *[produce] * 5, *[learn] * 2]
-RECIPES += [lead, follow, refusal, delete, reset, ask, ask]
+RECIPES += [divergence, lead, follow, refusal, delete, reset, ask, ask]
 
 
 def blind(kind: type[Event]) -> st.SearchStrategy[Event]:

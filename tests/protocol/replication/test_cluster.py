@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from random import Random
 
+import attrs
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -20,9 +21,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from protocol.errors import InvariantViolation
+from protocol.replication import Rules
 from protocol.replication.events import ACKS_ALL
 from tests.protocol.replication.cluster import Cluster
-from tests.protocol.replication.parts import Node
+from tests.protocol.replication.parts import Broken, Node
 from tests.protocol.replication.properties import check
 from tests.protocol.replication.walk import CALM, Walk, healed
 
@@ -35,10 +38,13 @@ ANY = st.integers(0, 10**6)
 class ClusterMachine(RuleBasedStateMachine):
     """Whatever happens to five brokers."""
 
+    replica_rules = Rules()
+
     @initialize(min_isr=st.sampled_from([1, 2, 2, 3]), read_limit=st.integers(1, 4))
     def begin(self, min_isr: int, read_limit: int) -> None:
-        self.cluster = Cluster(SIZE, min_isr)
+        self.cluster = Cluster(SIZE, min_isr, self.replica_rules)
         self.cluster.read_limit = read_limit
+        Walk(self.cluster, Random(0)).steps(100, CALM)
 
     @rule(acks=st.sampled_from([ACKS_ALL, 1, 0]), count=st.integers(1, 3))
     def produce_at_the_leader(self, acks: int, count: int) -> None:
@@ -51,6 +57,10 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(node=NODES, back=FEW)
     def consume(self, node: int, back: int) -> None:
         self.cluster.consume(node, max(0, self.cluster.nodes[node].high_watermark - back))
+
+    @rule(node=NODES, back=FEW)
+    def delete(self, node: int, back: int) -> None:
+        self.cluster.delete(node, self.cluster.nodes[node].high_watermark - back)
 
     @rule(by_ms=st.sampled_from([1, 10, 40, 120]))
     def pass_time(self, by_ms: int) -> None:
@@ -113,7 +123,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def restart_with_less(self, lost: int) -> None:
         self.cluster.restart(self.down()[0].id, lost=lost)
 
-    @rule(seed=ANY, steps=st.integers(5, 60))
+    @rule(seed=ANY, steps=st.integers(20, 120))
     def go_on_as_usual(self, seed: int, steps: int) -> None:
         """Much happens that is not worth choosing one by one, or nothing would ever get far."""
         Walk(self.cluster, Random(seed)).steps(steps, CALM)
@@ -131,7 +141,7 @@ def test_whatever_happens_to_five_brokers_the_promises_are_kept() -> None:
     run_state_machine_as_test(
         ClusterMachine,
         settings=settings(
-            max_examples=60,
+            max_examples=120,
             stateful_step_count=60,
             deadline=None,
             derandomize=True,
@@ -140,10 +150,33 @@ def test_whatever_happens_to_five_brokers_the_promises_are_kept() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        attrs.evolve(Rules(), kept_on_becoming_follower=lambda _, high_watermark: high_watermark),
+        attrs.evolve(Rules(), answer_is_current=lambda *_: True),
+    ],
+    ids=["KIP-101", "KIP-320"],
+)
+def test_five_brokers_with_a_wrong_rule_are_found_out(rules: Rules) -> None:
+    machine = type("WrongMachine", (ClusterMachine,), {"replica_rules": rules})
+    unshrunk = settings(
+        max_examples=200,
+        stateful_step_count=60,
+        phases=[Phase.generate],
+        deadline=None,
+        derandomize=True,
+        database=None,
+    )
+    with pytest.raises((Broken, InvariantViolation)):
+        run_state_machine_as_test(machine, settings=unshrunk)
+
+
 MOODS: dict[str, dict[str, int]] = {
     "as usual": {},
     "elections": {"fence": 4, "prefer": 4, "learn": 5},
     "crashes": {"crash": 4, "restart": 8, "complete": 8},
+    "deletions": {"delete": 2, "fence": 2, "crash": 2},
     "slow brokers": {"learn": 3, "due": 10, "deliver": 15, "tick": 10, "fence": 2},
 }
 

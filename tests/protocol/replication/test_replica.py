@@ -21,7 +21,7 @@ def is_effect(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Effect) and kind is not Effect
 
 
-many = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+many = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 MAX_ROUNDS = 4
 EFFECTS = [kind for kind in vars(every_effect).values() if is_effect(kind)]
 

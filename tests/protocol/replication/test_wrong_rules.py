@@ -1,4 +1,4 @@
-"""A cluster that lives by one wrong rule is found out: so the tests of the right ones mean something.
+"""A cluster that lives by one wrong rule is found out, so that the other tests mean something.
 
 Each wrong rule is a bug that Kafka had, or a plain mistake; `spec/mutants` has the same ones.
 """

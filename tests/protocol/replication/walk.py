@@ -28,6 +28,7 @@ WEIGHTS = {
     "restart": 3,
     "drop": 2,
     "consume": 2,
+    "delete": 0,
     "fence": 1,
     "crash": 1,
     "prefer": 1,
@@ -80,7 +81,7 @@ class Walk:
 
     def tick(self) -> None:
         """Time passes."""
-        self.cluster.tick(self.random.choice([1, 10, 40]))
+        self.cluster.tick(self.random.choice([1, 10, 40, 110]))
 
     def learn(self) -> None:
         """Somebody learns of a record."""
@@ -97,6 +98,11 @@ class Walk:
         """A consumer reads what it may."""
         node = self.node()
         self.cluster.consume(node.id, self.random.randint(0, node.high_watermark))
+
+    def delete(self) -> None:
+        """An operator deletes some or all of what is committed, or what would be too much."""
+        node = self.node()
+        self.cluster.delete(node.id, self.random.choice([-1, node.high_watermark - 2, 10**6]))
 
     def heartbeat(self) -> None:
         """A fenced broker is heard of again; rarely, one says that it wants to stop."""
@@ -160,10 +166,10 @@ def healed(cluster: Cluster, rounds: int) -> bool:
 
 def is_whole(cluster: Cluster) -> bool:
     """Whether everyone is in sync and knows that everything is committed."""
-    committed = cluster.committed
-    nodes = cluster.nodes.values()
+    end = len(cluster.committed)
     return cluster.record.isr == set(cluster.nodes) and all(
-        node.disk == committed and node.high_watermark == len(committed) for node in nodes
+        node.has(cluster.committed, end) and node.high_watermark == len(node.disk) == end
+        for node in cluster.nodes.values()
     )
 
 

@@ -1,12 +1,18 @@
-"""A disk in memory for `recording`: batches, each of one epoch, one after the other."""
+"""A broker of `recording`: a disk in memory, and while it lives a replica and its tracer."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
-from protocol.replication import Log
-from protocol.replication.effects import Append
+from protocol.machine import Handled
+from protocol.replication import Log, Replica
+from protocol.replication.effects import Append, SendFetch
 from protocol.replication.log import appended
+from protocol.replication.trace import Tracer
+
+TOPIC = "t"
 
 
 @attrs.frozen
@@ -63,3 +69,38 @@ class Disk:
             if batch.end <= end:
                 found.append(batch)
         return found[::-1][: max(1, count)]
+
+
+class Broker:
+    """A broker: its disk, and while it lives its replica."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.disk = Disk()
+        self.epoch = 0
+        self.incarnation = 0
+        self.replica: Replica | None = None
+        self.tracer = Tracer(TOPIC, 0)
+        self.sent = 0
+        self.wrote_ms = 0
+        self.learned_ms = 0
+        self.cut_off_until_ms = 0
+        self.told: list[Handled[Any]] = []
+
+    def new_id(self) -> str:
+        """Name a message."""
+        self.sent += 1
+        return f"{self.node}.{self.epoch}.{self.sent}"
+
+
+@attrs.frozen(eq=False)
+class Asked:
+    """A fetch on its way, as the leader's correlation: who asked, as what, and for what."""
+
+    name: str
+    follower: Broker
+    replica: Replica | None
+    fetch: SendFetch
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,113 @@
+"""`hwmark validate`: lets TLC decide whether a recorded trace is a behaviour of the spec.
+
+The work is done in `spec.conformance.traces`. This shows how far it is and what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+from rich.console import Console
+
+from hwmark.console import say
+from hwmark.tables import Cell, Rows
+from spec.conformance.trace_lines import Partition
+from spec.conformance.trace_windows import Machine
+from spec.conformance.traces import OnWindow, Result, Settings, validate
+from spec.runner import VERDICT_COLOURS, Verdict
+
+DEFAULT_WINDOW = Settings().window
+DEFAULT_MEMORY_MB = Machine().memory_mb
+
+
+@attrs.frozen
+class Options:
+    """What a user asked `hwmark validate` for."""
+
+    trace: Path
+    json: bool = False
+    window: int = DEFAULT_WINDOW
+    memory_mb: int = DEFAULT_MEMORY_MB
+    time_limit_s: float | None = None
+
+
+def run_validate(options: Options) -> int:
+    """Validate a trace; give the exit status: 0 accepted, 1 rejected. Errors are raised."""
+    machine = Machine(memory_mb=options.memory_mb, time_limit_s=options.time_limit_s)
+    settings = Settings(window=options.window, machine=machine)
+    with _progress(quiet=options.json) as on_window:
+        results = validate(options.trace, settings, on_window)
+    if options.json:
+        print(json.dumps([_as_json(result) for result in results], indent=2))
+    else:
+        _print(results)
+    return 0 if all(result.accepted for result in results) else 1
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[OnWindow | None]:
+    """Show how many steps are accepted by now, on a terminal; elsewhere one line a window."""
+    if quiet:
+        yield None
+        return
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda partition, steps: say(f"{_name(partition)}: {steps:,} steps accepted")
+        return
+    with console.status("TLC takes the first steps") as status:
+        yield lambda partition, steps: status.update(
+            f"{_name(partition)}: {steps:,} steps accepted"
+        )
+
+
+def _print(results: list[Result]) -> None:
+    rows = tuple(_row(result) for result in results)
+    console = Console(highlight=False)
+    headings = ("partition", "verdict", "lines#", "steps accepted#", "windows#")
+    console.print(Rows(headings, rows).for_terminal(console.width))
+    for result in results:
+        if result.rejection is not None:
+            console.print(f"{result.rejection}", style="bold red", soft_wrap=True)
+            for reason in result.rejection.reasons:
+                console.print(f"  {reason}", soft_wrap=True, markup=False)
+
+
+def _row(result: Result) -> tuple[Cell, ...]:
+    verdict = Verdict.HOLDS if result.accepted else Verdict.VIOLATED
+    return (
+        Cell(_name(result.partition)),
+        Cell("accepted" if result.accepted else "rejected", VERDICT_COLOURS[verdict]),
+        Cell(f"{result.lines:,}"),
+        Cell(f"{result.steps:,}"),
+        Cell(f"{result.windows:,}"),
+    )
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def _as_json(result: Result) -> dict[str, object]:
+    rejection = result.rejection
+    return {
+        "topic": result.partition[0],
+        "partition": result.partition[1],
+        "verdict": "accepted" if result.accepted else "rejected",
+        "lines": result.lines,
+        "steps_accepted": result.steps,
+        "windows": result.windows,
+        "reordered": result.reordered,
+        "rejection": None
+        if rejection is None
+        else {
+            "line": rejection.line.where,
+            "node": rejection.line.node,
+            "steps": [step["name"] for step in rejection.line.steps],
+            "message": str(rejection),
+            "reasons": list(rejection.reasons),
+        },
+    }

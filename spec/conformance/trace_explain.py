@@ -1,0 +1,73 @@
+"""Tells why TLC cannot take a step: what the spec would have allowed instead.
+
+It lets TLC take the same action once more without comparing the outcome, and compares by itself.
+Where the action may have several outcomes, one of them is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from spec.conformance.trace_windows import Machine, Task, Window, take
+from spec.runner import Function, Value, format_value
+
+
+def explain(window: Window, taken: int, machine: Machine) -> Iterator[str]:
+    """Give the reasons why no more than `taken` steps of a window can be taken."""
+    step = window.steps[taken]
+    fields: Any = window.fields(step)
+    act = str(fields["act"])
+    if step.item.unsent:
+        yield "it refers to a message or a decision that no line of the trace sent or took"
+        return
+    task = Task((taken + 1,), relaxed_from=taken)
+    tried = take(attrs.evolve(window, steps=window.steps[: taken + 1]), machine, task)
+    if isinstance(tried, int):
+        yield f"{act} is not enabled in the state that the lines before lead to"
+        return
+    found = tried[0]
+    yield f"{act} is enabled, but leads to another state (offsets count batches here):"
+    state: Any = found.state
+    said: Any = fields["state"]
+    node = fields["node"]
+    if said != ():
+        yield from _replica(state, said, node)
+    if fields["record"] != ():
+        record: Any = fields["record"]
+        yield from _differences("ctl", state["ctl"], record["ctl"])
+        yield from _differences("broker", state["broker"], record["broker"])
+    entries = _at(state["log"], node) if said != () else ()
+    for offset in sorted(fields["acked"]):
+        if offset >= len(entries) or entries[offset]["id"] not in state["acked"]:
+            yield f"the batch at {offset} is not acknowledged there, and here it was"
+
+
+def _replica(state: Any, said: Any, node: Value) -> Iterator[str]:
+    yield from _differences("hw", _at(state["hw"], node), said["hw"])
+    yield from _differences("view", _at(state["view"], node), said["view"])
+    yield from _differences("remote", _at(state["remote"], node), said["remote"])
+    entries = _at(state["log"], node)
+    yield from _differences("log end", len(entries), said["end"])
+    runs: list[Value] = []
+    for place, entry in enumerate(entries):
+        if place == 0 or entries[place - 1]["epoch"] != entry["epoch"]:
+            runs.append(Function({"epoch": entry["epoch"], "start": place}))
+    if not said["from"]:
+        yield from _differences("epochs", tuple(runs), said["runs"])
+
+
+def _differences(name: str, allowed: Value, said: Value) -> Iterator[str]:
+    if allowed == said:
+        return
+    if isinstance(allowed, Function) and isinstance(said, Function):
+        for key in allowed:
+            yield from _differences(f"{name}.{key}", allowed[key], said.get(key, ()))
+        return
+    yield f"{name}: the spec has {format_value(allowed)}, the line {format_value(said)}"
+
+
+def _at(table: Any, node: Value) -> Any:
+    return table[node - 1] if isinstance(table, tuple) and isinstance(node, int) else table[node]

@@ -1,0 +1,45 @@
+"""Every known bug, put into the machines by swapping one rule, breaks what it breaks in TLC.
+
+By the same property, and by a counterexample of the same minimal length.
+"""
+
+import pytest
+
+from spec.catalogue import CatalogueError, Mutant, load_catalogue
+from spec.conformance.checking import check_code_mutant
+from spec.conformance.liveness import LIVENESS
+from spec.conformance.mutants import WRONG_RULES, is_in_code, rule_set, snake_case
+
+CATALOGUE = load_catalogue()
+IN_CODE = [mutant for mutant in CATALOGUE.mutants if is_in_code(mutant)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", IN_CODE, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught_in_the_code_as_it_is_in_the_spec(mutant: Mutant) -> None:
+    result = check_code_mutant(mutant)
+    assert result.broken == mutant.broken
+    assert result.caught
+    if mutant.broken not in LIVENESS:
+        assert result.length == mutant.length
+
+
+def test_only_what_is_no_rule_has_no_counterpart_in_the_code() -> None:
+    others = {mutant.name: mutant.rule for mutant in CATALOGUE.mutants if mutant not in IN_CODE}
+    assert others == {"older-version": "LeaderView", "older-version-refinement": "LeaderView"}
+    assert all(mutant.model.name.startswith("Replication/") for mutant in IN_CODE[:-1])
+
+
+def test_every_wrong_rule_belongs_to_a_mutant() -> None:
+    assert set(WRONG_RULES) == {mutant.wrong for mutant in IN_CODE} - {None}
+
+
+def test_a_mutant_of_what_is_no_rule_is_refused() -> None:
+    older = CATALOGUE.mutant("older-version")
+    with pytest.raises(CatalogueError, match="LeaderViewOfOlderVersion"):
+        rule_set(older)
+
+
+def test_the_rules_have_the_same_names_on_both_sides() -> None:
+    assert snake_case("MayJoinIsr") == "may_join_isr"
+    assert snake_case("KeptOnBecomingFollower") == "kept_on_becoming_follower"

@@ -1,0 +1,128 @@
+"""The machines have the spec's state graph: no state and no labelled edge too many or too few.
+
+And the comparison can fail: a rule that is wrong on one side alone makes the two differ, and the
+path to the difference is shown.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from protocol.controller import Controller
+from protocol.replication import Replica, Rules
+from spec.catalogue import SPEC_DIR, CatalogueError, Model, load_catalogue
+from spec.checking import Limits
+from spec.conformance.checking import Conformance, conform
+from spec.conformance.mutants import RuleSet
+from spec.tla_text import operators
+
+CATALOGUE = load_catalogue()
+COMPARED = [model for model in CATALOGUE.models if model.compared]
+SMALLEST = CATALOGUE.select("Replication", "Replication/graph-three", ())[0]
+
+pytestmark = [pytest.mark.tlc, pytest.mark.slow]
+
+
+def compared(model: Model, rules: RuleSet | None = None) -> Conformance:
+    found = conform(model, Limits(), rules=rules)
+    assert isinstance(found, Conformance), found
+    return found
+
+
+@pytest.fixture(scope="module")
+def results() -> Mapping[str, Conformance]:
+    return {model.name: compared(model) for model in COMPARED}
+
+
+@pytest.mark.parametrize("model", COMPARED, ids=lambda model: model.name)
+def test_the_code_has_exactly_the_states_and_edges_of_the_spec(
+    model: Model, results: Mapping[str, Conformance]
+) -> None:
+    result = results[model.name]
+    assert result.broken is None
+    found = result.comparison
+    assert found is not None
+    assert found.spec.states - found.code.states == frozenset()
+    assert found.code.states - found.spec.states == frozenset()
+    assert found.spec.edges - found.code.edges == frozenset()
+    assert found.code.edges - found.spec.edges == frozenset()
+    assert found.spec.initial == found.code.initial
+    assert result.holds
+
+
+@pytest.mark.parametrize("model", COMPARED, ids=lambda model: model.name)
+def test_what_is_not_projected_does_not_matter(
+    model: Model, results: Mapping[str, Conformance]
+) -> None:
+    found = results[model.name].comparison
+    assert found is not None
+    assert found.unstable == frozenset()
+    # Otherwise this would say nothing: some states of the spec are several in the code.
+    assert found.concrete_states > len(found.code.states)
+
+
+@pytest.mark.parametrize("model", COMPARED, ids=lambda model: model.name)
+def test_the_graph_is_the_one_that_the_model_promises(
+    model: Model, results: Mapping[str, Conformance]
+) -> None:
+    found = results[model.name].comparison
+    assert found is not None
+    assert len(found.spec.states) == model.states
+    assert len(found.spec.initial) == 1
+    assert len(found.spec.edges) <= 600_000
+
+
+def actions_of_next() -> set[str]:
+    """Name the actions that Replication's Next is made of."""
+    by_name = {operator.name: operator.text for operator in operators(SPEC_DIR / "Replication.tla")}
+    return {name for name in by_name if f"\\/ {name}(" in by_name["Next"]}
+
+
+def test_every_action_of_the_spec_is_compared(results: Mapping[str, Conformance]) -> None:
+    labels = {
+        action
+        for result in results.values()
+        if result.comparison is not None
+        for _, action, _ in result.comparison.code.edges
+    }
+    assert labels == actions_of_next()
+
+
+def test_every_action_of_the_spec_is_mirrored_by_an_action_of_the_machines() -> None:
+    mirrored = {
+        name
+        for machine in (Replica, Controller)
+        for action in machine.actions
+        for name in action.mirrors
+    }
+    assert mirrored == actions_of_next()
+
+
+def test_a_rule_that_is_wrong_in_the_code_alone_breaks_a_property_or_the_comparison() -> None:
+    """A follower that joins too early is a legal state nowhere; here TLC's graph lacks it."""
+    early = attrs.evolve(Rules(), may_join_isr=lambda *_: True)
+    result = compared(SMALLEST, RuleSet(replica=early))
+    assert not result.holds
+
+
+def test_a_difference_that_breaks_no_property_is_shown_by_the_shortest_path_to_it() -> None:
+    """A leader that never takes laggards out is safe, but it is not the spec's."""
+    patient = attrs.evolve(Rules(), may_leave_isr=lambda *_: False)
+    result = compared(SMALLEST, RuleSet(replica=patient))
+    found = result.comparison
+    assert result.broken is None
+    assert found is not None
+    assert not result.holds
+    assert found.code.edges < found.spec.edges
+    # One record must be there before a follower can lag: the initial state, and Produce.
+    assert [action for action, _ in found.path] == [None, "Produce"]
+    spec_alone = found.successors(found.spec).keys() - found.successors(found.code).keys()
+    assert {action for action, _ in spec_alone} == {"ShrinkIsr"}
+
+
+def test_a_model_without_a_whole_graph_is_refused() -> None:
+    for name in ("Replication/simulation", "Replication/gate-three"):
+        model = CATALOGUE.select(None, name, ())[0]
+        with pytest.raises(CatalogueError, match="no whole state graph"):
+            conform(model, Limits())

@@ -1,0 +1,287 @@
+"""A recorded run of the machines is a behaviour of the spec, and a corrupted one is not.
+
+The negative controls change one thing in a trace that is accepted, and look at the line that is
+named. Some go unnoticed and should: what the spec does not have, nobody misses.
+"""
+
+import copy
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from typer.testing import CliRunner
+
+from hwmark.cli import app
+from protocol.controller import ControllerRules
+from protocol.controller.trace import CONTROLLER
+from protocol.replication import Rules
+from spec.conformance.plan import Plan
+from spec.conformance.recording import Recording
+from spec.conformance.trace_lines import Line, TraceError, parse_line
+from spec.conformance.traces import Result, Settings, validate
+
+Json = dict[str, Any]
+STORMY = Plan(seed=5, lines=900, fault_every_ms=100)
+
+
+@cache
+def recorded(plan: Plan) -> tuple[Json, ...]:
+    return tuple(Recording(plan).run())
+
+
+def fresh(plan: Plan = STORMY) -> list[Json]:
+    """Give a trace that may be changed."""
+    return copy.deepcopy(list(recorded(plan)))
+
+
+def parsed(lines: list[Json]) -> list[Line]:
+    return [parse_line(json.dumps(line), str(number)) for number, line in enumerate(lines)]
+
+
+def judged(lines: list[Json], **settings: int) -> Result:
+    (result,) = validate(parsed(lines), attrs.evolve(Settings(), **settings))
+    return result
+
+
+def names(line: Json) -> list[str]:
+    return [step["name"] for step in line["steps"]]
+
+
+def find(lines: list[Json], wanted: Callable[[Json], bool], after: int = 150) -> int:
+    """Find the first line of a kind, when the run is well under way."""
+    return next(at for at in range(after, len(lines)) if wanted(lines[at]))
+
+
+def of(name: str) -> Callable[[Json], bool]:
+    return lambda line: names(line)[:1] == [name]
+
+
+def before(lines: list[Json], at: int) -> Json:
+    """Find the line with steps of the same node before this one."""
+    node = lines[at]["node"]
+    earlier = (lines[i] for i in reversed(range(at)) if lines[i]["node"] == node)
+    return next(line for line in earlier if line["steps"])
+
+
+def renumbered(lines: list[Json]) -> list[Json]:
+    """Hide from the reader that lines are missing or swapped: TLC has to find it."""
+    count: dict[tuple[int, int], int] = {}
+    for line in lines:
+        key = (line["node"], line["incarnation"])
+        line["seq"] = count.get(key, 0)
+        count[key] = line["seq"] + 1
+    return lines
+
+
+def test_a_seed_replays_a_run() -> None:
+    assert Recording(STORMY).run() == list(recorded(STORMY))
+    assert Recording(attrs.evolve(STORMY, seed=6)).run() != list(recorded(STORMY))
+
+
+def test_a_run_exercises_every_step_of_the_spec() -> None:
+    """All but late messages, which have no name of their own, and unclean elections."""
+    runs = [recorded(attrs.evolve(STORMY, seed=seed, lines=3000)) for seed in (1, 2)]
+    assert {name for run in runs for line in run for name in names(line)} == {
+        *("Create", "Restart", "CleanRestart", "LossyRestart", "FenceBroker", "UnfenceBroker"),
+        *("ElectLeader", "BecomeLeader", "BecomeFollower", "LearnIsr"),
+        *("ExpandIsr", "ShrinkIsr", "CommitIsr", "RejectIsr"),
+        *("Produce", "LeaderHandleFetch", "FollowerHandleAnswer", "Consume"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "x:1: is not JSON"),
+        ("[]", "x:1: is not a JSON object"),
+        ('{"format": 2}', "x:1: has format 2, and this reads 1"),
+        ('{"format": 1, "node": "1"}', "x:1: node is '1', not a number"),
+        ('{"format": 1, "node": 1, "steps": [1]}', "x:1: steps has 1, not an object"),
+        ('{"format": 1, "node": 1, "steps": [{"name": "Produce"}]}', "x:1: base is None, not a n"),
+        ('{"format": 1, "node": 1, "steps": [{"name": "Restart"}]}', "x:1: state is None, not an"),
+    ],
+)
+def test_a_bad_line_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(TraceError, match="x:1: ") as raised:
+        parse_line(text, "x:1")
+    assert str(raised.value).startswith(complaint)
+
+
+def test_a_gap_is_noticed_by_the_reader() -> None:
+    lines = fresh()
+    at = find(lines, of("Produce"))
+    del lines[at]
+    with pytest.raises(TraceError, match="lines are missing or out of order"):
+        judged(lines)
+
+
+def test_a_partition_begins_with_its_creation() -> None:
+    with pytest.raises(TraceError, match="first line is not its creation"):
+        judged(fresh()[1:])
+
+
+def test_a_partition_that_begins_out_of_sync_is_not_covered() -> None:
+    lines = fresh()
+    lines[0]["state"]["isr"] = [1, 2]
+    with pytest.raises(TraceError, match="out of sync"):
+        judged(lines)
+
+
+def test_what_the_spec_does_not_have_is_not_judged() -> None:
+    lines = fresh()
+    at = find(lines, lambda line: line["node"] == CONTROLLER)
+    lines[at]["state"]["min_isr"] = 1
+    with pytest.raises(TraceError, match="is not in the spec"):
+        judged(lines)
+
+
+@pytest.mark.tlc
+def test_a_run_is_accepted_and_windows_do_not_matter() -> None:
+    whole, parts = judged(fresh(), window=5_000), judged(fresh(), window=250, lookahead=200)
+    assert whole.accepted
+    assert parts.accepted
+    assert (whole.windows, whole.steps) == (1, parts.steps)
+    assert parts.windows > 2
+
+
+@pytest.mark.tlc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(seed=1, lines=4_000, fault_every_ms=300),
+        Plan(seed=2, lines=2_500, fault_every_ms=80, brokers=5, min_isr=3),
+        Plan(seed=3, lines=2_500, fault_every_ms=120, metadata_ms=(1, 300)),
+        Plan(seed=4, lines=2_500, fault_every_ms=120, latency_ms=(1, 120), min_isr=1),
+    ],
+    ids=["long", "five-brokers", "slow-metadata", "slow-network"],
+)
+def test_runs_of_all_kinds_are_accepted(plan: Plan) -> None:
+    result = judged(fresh(plan), window=1_500)
+    assert result.rejection is None
+    assert result.lines == plan.lines
+
+
+Corruption = Callable[[list[Json]], int]
+"""Changes a trace, and gives the place of the first line that may be found wrong."""
+
+
+def drop(wanted: Callable[[Json], bool]) -> Corruption:
+    def corrupt(lines: list[Json]) -> int:
+        at = find(lines, wanted)
+        del lines[at]
+        return at
+
+    return corrupt
+
+
+def swap(lines: list[Json]) -> int:
+    """Swap two lines of a leader that say different things."""
+
+    def differs(line: Json) -> bool:
+        at = lines.index(line)
+        return names(line) == ["Produce"] and names(lines[at - 1]) != ["Produce"]
+
+    at = find(lines, differs)
+    other = lines.index(before(lines, at))
+    lines[at], lines[other] = lines[other], lines[at]
+    return other
+
+
+def change(wanted: Callable[[Json], bool], edit: Callable[[Json], None]) -> Corruption:
+    def corrupt(lines: list[Json]) -> int:
+        at = find(lines, wanted)
+        edit(lines[at])
+        return at
+
+    return corrupt
+
+
+def lags(line: Json) -> bool:
+    """Whether there is more in a log than is committed."""
+    return bool(0 < line["state"]["hw"] < line["state"]["end"])
+
+
+def behind(line: Json) -> bool:
+    return of("LeaderHandleFetch")(line) and lags(line)
+
+
+def claims_more(line: Json) -> None:
+    line["state"]["hw"] = line["state"]["end"]
+
+
+def took_entries(line: Json) -> bool:
+    return of("FollowerHandleAnswer")(line) and line["action"] == "FinishAppend"
+
+
+def unknown_request(line: Json) -> None:
+    line["steps"][0]["request"] = "9.9.9"
+
+
+def forgets_a_member(line: Json) -> None:
+    line["state"]["isr"] = line["state"]["isr"][:1]
+
+
+def set_view(name: str, value: Any) -> Callable[[Json], None]:
+    return lambda line: line["state"]["view"].update({name: value})
+
+
+def counts_too_much(line: Json) -> None:
+    follower = str(line["steps"][0]["follower"])
+    line["state"]["followers"][follower][0] = line["state"]["end"]
+
+
+def twice(lines: list[Json]) -> int:
+    at = find(lines, took_entries)
+    lines.insert(at, copy.deepcopy(lines[at]))
+    return at + 1
+
+
+CORRUPTIONS: dict[str, Corruption] = {
+    "a batch that nobody produced": drop(of("Produce")),
+    "entries that nobody fetched": drop(took_entries),
+    "a decision that nobody took": drop(of("CommitIsr")),
+    "a leader that nobody made one": drop(of("BecomeLeader")),
+    "a fetch that nobody sent": drop(lambda line: line["action"] == "FetchFromLeader"),
+    "two lines swapped": swap,
+    "an answer taken twice": twice,
+    "a high watermark too far": change(behind, claims_more),
+    "a follower's offset too far": change(behind, counts_too_much),
+    "a request that was never sent": change(of("LeaderHandleFetch"), unknown_request),
+    "a proposal that was never sent": change(
+        of("CommitIsr"), lambda line: line.update(received="9.9.9")
+    ),
+    "another epoch": change(of("BecomeFollower"), set_view("epoch", 99)),
+    "another ISR at the leader": change(of("LearnIsr"), set_view("isr", [1])),
+    "another ISR at the controller": change(of("CommitIsr"), forgets_a_member),
+    "an acknowledgement too early": change(
+        lambda line: names(line) == ["Produce"] and lags(line),
+        lambda line: line.update(acked=[line["steps"][0]["base"]]),
+    ),
+    "a log that grew while its broker was down": change(
+        lambda line: of("Restart")(line) and line["state"]["end"] > 3,
+        lambda line: line["state"].update(hw=line["state"]["end"]),
+    ),
+}
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_corrupted_trace_is_rejected_at_the_line_that_shows_it(name: str) -> None:
+    lines = fresh()
+    at = CORRUPTIONS[name](lines)
+    result = judged(renumbered(lines[: at + 150]), slack=10)
+    assert result.rejection is not None
+    assert at <= int(result.rejection.line.where) <= at + 60, str(result.rejection)
+    assert result.rejection.reasons
+
+
+@pytest.mark.tlc
+def test_a_line_that_is_no_step_and_no_message_is_not_missed() -> None:
+    lines = fresh()[:300]
+    lines.remove(lines[find(lines, lambda line: line["action"] == "ReserveOffsets")])
+    assert judged(renumbered(lines)).accepted
