@@ -109,9 +109,11 @@ Leaves(r, step) ==
     THEN FetchRequest(r) \in msgs'
     ELSE used'.delays = used.delays
 
-(* A broker that stops again before it says what it has kept: all that it had *)
-(* will do, for then it may lose the rest in its next restart.                *)
-Keeps(r, step) == IF step.state = <<>> THEN log'[r] = log[r] ELSE TRUE
+(* A broker has kept what it says.  If it stops again before it says so, all  *)
+(* that it had will do, for then it may lose the rest in its next restart.    *)
+Keeps(r, step) ==
+    IF step.state = <<>> THEN log'[r] = log[r]
+    ELSE EndOffset(log'[r]) = Min({step.state.end, EndOffset(log[r])})
 
 Act(step) ==
     LET r == step.node

@@ -20,11 +20,14 @@ class Plan:
     min_isr: int = 2
     unclean_election: bool = False
     latency_ms: tuple[int, int] = (1, 8)
+    stragglers: float = 0.02
+    """The share of messages that take thirty times as long."""
     write_ms: tuple[int, int] = (0, 4)
     metadata_ms: tuple[int, int] = (1, 15)
     produce_every_ms: int = 12
     consume_every_ms: int = 60
     fault_every_ms: int = 1_500
+    down_ms: tuple[int, int] = (10, 600)
     rules: Rules = attrs.field(factory=Rules)
     controller_rules: ControllerRules = attrs.field(factory=ControllerRules)
 

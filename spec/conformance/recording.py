@@ -117,6 +117,11 @@ class Recording:
     def _soon(self, between: tuple[int, int], todo: Callable[[], None]) -> None:
         self._at(self.now_ms + self._draw(between), todo)
 
+    def _in_flight(self, todo: Callable[[], None]) -> None:
+        """Let a message travel."""
+        slow = 30 if self._random.random() < self.plan.stragglers else 1
+        self._at(self.now_ms + slow * self._draw(self.plan.latency_ms), todo)
+
     def _every(self, mean_ms: int, todo: Callable[[], None]) -> None:
         def again() -> None:
             todo()
@@ -222,9 +227,9 @@ class Recording:
 
         def back() -> None:
             self._register(broker, clean=clean)
-            self._soon(self.plan.latency_ms, lambda: self._start(broker))
+            self._in_flight(lambda: self._start(broker))
 
-        self._soon((10, 600), back)
+        self._soon(self.plan.down_ms, back)
 
     def _handle(self, broker: Broker, event: Event, received: str | None = None) -> None:
         replica = broker.replica
@@ -301,7 +306,7 @@ class Recording:
             )
             self._handle(leader, event)
 
-        self._soon(self.plan.latency_ms, arrive)
+        self._in_flight(arrive)
 
     def _answer(
         self, leader: Broker, effect: e.SendEntries | e.SendDivergence | e.Refuse, asked: Asked
@@ -335,7 +340,7 @@ class Recording:
             if asked.follower.replica is asked.replica:
                 self._handle(asked.follower, event, asked.name)
 
-        self._soon(self.plan.latency_ms, arrive)
+        self._in_flight(arrive)
 
     def _send_proposal(self, broker: Broker, proposal: e.SendProposal, name: str) -> None:
         replica = broker.replica
@@ -359,9 +364,9 @@ class Recording:
             for effect in self._command(command, name):
                 if isinstance(effect, controller_effects.Refuse):
                     refused = partial(answered, int(effect.error))
-                    self._soon(self.plan.latency_ms, refused)
+                    self._in_flight(refused)
 
-        self._soon(self.plan.latency_ms, arrive)
+        self._in_flight(arrive)
 
     def _alive(self) -> Iterator[Broker]:
         return (broker for broker in self._brokers.values() if broker.replica is not None)

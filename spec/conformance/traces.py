@@ -48,15 +48,20 @@ class Settings:
 
 @attrs.frozen
 class Rejection:
-    """Where a trace stops to be a behaviour of the spec, and why as far as can be told."""
+    """Where a trace stops to be a behaviour of the spec, and why as far as can be told.
+
+    `line` cannot be, with `first_line` if that is how a restarted broker came back.
+    """
 
     line: Line
+    first_line: Line | None
     accepted_steps: int
     reasons: tuple[str, ...]
 
     def __str__(self) -> str:
         what = " and ".join(step["name"] for step in self.line.steps)
-        return f"{self.line.where}: {self.line.who} cannot have done {what}"
+        also = f" with {self.first_line.where}" if self.first_line else ""
+        return f"{self.line.where}: {self.line.who} cannot have done {what}{also}"
 
 
 @attrs.frozen
@@ -214,4 +219,5 @@ class Check:
                 return
         reasons = tuple(explain(window, taken, settings.machine))
         self._first += taken
-        self._rejection = Rejection(window.steps[taken].item.line, self._first, reasons)
+        item = window.steps[taken].item
+        self._rejection = Rejection(item.line, item.restarted, self._first, reasons)

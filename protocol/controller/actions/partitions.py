@@ -72,17 +72,15 @@ def _is_sane(partition: Partition, event: AlterPartition) -> None:
         raise RefusedError(ErrorCode.INVALID_REQUEST, "an ISR is never empty")
     if strangers := event.isr.difference(partition.replicas):
         raise RefusedError(ErrorCode.INVALID_REQUEST, f"{sorted(strangers)} are no replicas")
-    if event.leader_epoch != partition.leader_epoch:
-        return
+    leaving = partition.isr - event.isr
+    if event.version == partition.version and partition.leader in leaving:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "a leader does not leave its own ISR")
     # An epoch has one leader, so nobody else can have been told that it leads in it.
-    if event.node != partition.leader:
+    if event.leader_epoch == partition.leader_epoch and event.node != partition.leader:
         raise RefusedError(
             ErrorCode.INVALID_REQUEST,
             f"in epoch {event.leader_epoch} broker {partition.leader} leads, not {event.node}",
         )
-    leaving = partition.isr - event.isr
-    if event.version == partition.version and partition.leader in leaving:
-        raise RefusedError(ErrorCode.INVALID_REQUEST, "a leader does not leave its own ISR")
 
 
 def _not_current(image: Image, partition: Partition, event: AlterPartition) -> RefusedError:

@@ -142,3 +142,10 @@ def test_a_late_proposal_of_a_restarted_leader_is_judged_by_the_rules_alone(
     mutant.register(1, clean=False)
     with pytest.raises(InvariantViolation, match="LeaderInIsr"):
         mutant.handle(late)
+
+
+def test_an_isr_without_the_leader_is_refused_whatever_epoch_its_sender_claims(
+    shrunk: Cluster,
+) -> None:
+    proposal = attrs.evolve(shrunk.proposal({2}), leader_epoch=99)
+    assert shrunk.refused(proposal) == ErrorCode.INVALID_REQUEST
