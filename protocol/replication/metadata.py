@@ -22,7 +22,11 @@ class PartitionRecord:
 
 
 def event_for(state: ReplicaState, record: PartitionRecord) -> Event:
-    """Give the event that tells a replica of this record; one that it knows changes nothing."""
+    """Give the event that tells a replica of this record; one that it knows changes nothing.
+
+    A broker that has restarted tells its replicas of no record older than its registration: by an
+    older one a replica would lead that is no longer trusted to have its log.
+    """
     if record.leader != state.node:
         return BecameFollower(record.leader, record.epoch)
     kind = IsrLearned if _leads_already(state, record) else BecameLeader

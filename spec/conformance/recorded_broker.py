@@ -87,6 +87,11 @@ class Broker:
         self.cut_off_until_ms = 0
         self.told: list[Handled[Any]] = []
 
+    @property
+    def leads(self) -> bool:
+        """Whether it believes to lead."""
+        return self.replica is not None and self.replica.state.view.leader == self.node
+
     def new_id(self) -> str:
         """Name a message."""
         self.sent += 1

@@ -373,7 +373,7 @@ class Recording:
 
     def _produce(self) -> None:
         """Ask somebody who believes to lead; there may be two."""
-        leaders = [each for each in self._alive() if _leads(each)]
+        leaders = [each for each in self._alive() if each.leads]
         if not leaders:
             return
         acks = self._random.choice((ACKS_ALL, ACKS_ALL, ACKS_ALL, 1, 0))
@@ -399,8 +399,3 @@ class Recording:
             broker.cut_off_until_ms = self.now_ms + self._random.randint(200, 900)
         else:
             self._command(ElectLeaders("elect", ElectionKind.PREFERRED, (KEY,)))
-
-
-def _leads(broker: Broker) -> bool:
-    replica = broker.replica
-    return replica is not None and replica.state.view.leader == broker.node

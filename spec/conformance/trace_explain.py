@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from spec.conformance.trace_rebase import shifted_remote
 from spec.conformance.trace_windows import Machine, Task, Window, take
 from spec.runner import Function, Value, format_value
 
@@ -28,13 +29,12 @@ def explain(window: Window, taken: int, machine: Machine) -> Iterator[str]:
     if isinstance(tried, int):
         yield f"{act} is not enabled in the state that the lines before lead to"
         return
-    found = tried[0]
     yield f"{act} is enabled, but leads to another state (offsets count batches here):"
-    state: Any = found.state
-    said: Any = fields["state"]
+    state: Any = tried[0].state
+    said: Any = step.fields["state"]
     node = fields["node"]
     if said != ():
-        yield from _replica(state, said, node)
+        yield from _replica(state, said, node, window.base)
     if fields["record"] != ():
         record: Any = fields["record"]
         yield from _differences("ctl", state["ctl"], record["ctl"])
@@ -42,31 +42,33 @@ def explain(window: Window, taken: int, machine: Machine) -> Iterator[str]:
     entries = _at(state["log"], node) if said != () else ()
     for offset in sorted(fields["acked"]):
         if offset >= len(entries) or entries[offset]["id"] not in state["acked"]:
-            yield f"the batch at {offset} is not acknowledged there, and here it was"
+            shown = offset + window.base
+            yield f"the batch at {shown} is not acknowledged there, and here it was"
 
 
-def _replica(state: Any, said: Any, node: Value) -> Iterator[str]:
-    yield from _differences("hw", _at(state["hw"], node), said["hw"])
-    yield from _differences("view", _at(state["view"], node), said["view"])
-    yield from _differences("remote", _at(state["remote"], node), said["remote"])
+def _replica(state: Any, said: Any, node: Value, base: int) -> Iterator[str]:
     entries = _at(state["log"], node)
-    yield from _differences("log end", len(entries), said["end"])
-    runs: list[Value] = []
-    for place, entry in enumerate(entries):
-        if place == 0 or entries[place - 1]["epoch"] != entry["epoch"]:
-            runs.append(Function({"epoch": entry["epoch"], "start": place}))
-    if not said["from"]:
-        yield from _differences("epochs", tuple(runs), said["runs"])
+    yield from _differences("hw", _at(state["hw"], node) + base, said["hw"])
+    yield from _differences("view", _at(state["view"], node), said["view"])
+    remote = shifted_remote(_at(state["remote"], node), -base)
+    yield from _differences("remote", remote, said["remote"])
+    yield from _differences("log end", len(entries) + base, said["end"])
+    if entries and said["runs"]:
+        yield from _differences("last epoch", entries[-1]["epoch"], said["runs"][-1]["epoch"])
 
 
 def _differences(name: str, allowed: Value, said: Value) -> Iterator[str]:
+    """Say where two values differ, as deep inside as that can be told."""
     if allowed == said:
         return
     if isinstance(allowed, Function) and isinstance(said, Function):
         for key in allowed:
             yield from _differences(f"{name}.{key}", allowed[key], said.get(key, ()))
-        return
-    yield f"{name}: the spec has {format_value(allowed)}, the line {format_value(said)}"
+    elif isinstance(allowed, tuple) and isinstance(said, tuple) and len(allowed) == len(said):
+        for place, (one, other) in enumerate(zip(allowed, said, strict=True), start=1):
+            yield from _differences(f"{name}[{place}]", one, other)
+    else:
+        yield f"{name}: the spec has {format_value(allowed)}, the line {format_value(said)}"
 
 
 def _at(table: Any, node: Value) -> Any:

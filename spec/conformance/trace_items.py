@@ -50,6 +50,14 @@ class Item:
     def __lt__(self, other: Item) -> bool:
         return self.position < other.position
 
+    def let_go(self) -> None:
+        """Forget others, when all is done: or each line would keep all lines before it."""
+        self.after.clear()
+        self.then.clear()
+        self.rather_then.clear()
+        self.late.clear()
+        self.fetches.clear()
+
     @property
     def only_repeats(self) -> bool:
         """Whether this is a fetch that changes nothing, and whose answer nobody takes."""

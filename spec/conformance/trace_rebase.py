@@ -40,7 +40,7 @@ def shifted_state(state: Function, prefix: Entries, base: int, new: int) -> Func
     parts["log"] = _each(parts["log"], log)
     parts["committed"] = log(parts["committed"])
     parts["hw"] = _each(parts["hw"], lambda offset: offset - by)
-    parts["remote"] = _each(parts["remote"], lambda table: _remote(table, by))
+    parts["remote"] = _each(parts["remote"], lambda table: shifted_remote(table, by))
     parts["msgs"] = frozenset(_message(message, by) for message in parts["msgs"])
     kept = {entry["id"] for entries in _values(parts["log"]) for entry in entries}
     parts["acked"] = parts["acked"] & kept
@@ -58,7 +58,7 @@ def shifted_step(fields: dict[str, Value], by: int) -> dict[str, Value]:
             state,
             end=state["end"] - by,
             hw=state["hw"] - by,
-            remote=_remote(state["remote"], by),
+            remote=shifted_remote(state["remote"], by),
             runs=tuple(_evolve(run, start=max(0, run["start"] - by)) for run in runs),
             **{"from": max(0, state["from"] - by)},
         )
@@ -74,6 +74,13 @@ def shifted_step(fields: dict[str, Value], by: int) -> dict[str, Value]:
 def first_entries(state: Function, count: int) -> Entries:
     """Give the first entries of all logs."""
     return cast(Entries, next(iter(_values(state["log"])))[:count])
+
+
+def oldest_record(state: Function) -> int:
+    """Find the smallest id of a record in any log, or the next one to be."""
+    ids = (entry["id"] for entries in _values(state["log"]) for entry in entries)
+    used = cast(Any, state["used"])
+    return int(min(ids, default=used["records"] + 1))
 
 
 def _common(state: Function) -> int:
@@ -119,7 +126,9 @@ def _remote_offsets(table: Value) -> Iterator[int]:
             yield known["endOffset"]
 
 
-def _remote(table: Any, by: int) -> Any:
+def shifted_remote(table: Any, by: int) -> Any:
+    """Give what a leader knows of its followers with smaller offsets."""
+
     def shift(known: Any) -> Any:
         return _evolve(known, endOffset=known["endOffset"] - by) if known["brokerEpoch"] else known
 

@@ -23,7 +23,7 @@ from spec.conformance.trace_lines import (
     read_trace,
 )
 from spec.conformance.trace_order import Order
-from spec.conformance.trace_rebase import first_entries, shifted_state, spare
+from spec.conformance.trace_rebase import first_entries, oldest_record, shifted_state, spare
 from spec.conformance.trace_steps import Encoder, Step
 from spec.conformance.trace_windows import Machine, Reached, Task, Window, take
 from spec.runner import Function, Value
@@ -171,6 +171,8 @@ class Check:
                 item.first = self._first + len(self._steps)
                 item.last = item.first + len(steps) - 1
                 self._steps += steps
+            else:
+                item.let_go()
         return True
 
     def _window(self, count: int) -> Window:
@@ -183,10 +185,10 @@ class Check:
                 self._prefix = (*self._prefix[: self._base], *more)
             self._state = shifted_state(self._state, self._prefix, self._base, base)
             self._base = base
-        encoder = self._encoder
-        return Window(
-            encoder.constants, encoder.acks_one, steps, self._first, self._state, self._base
-        )
+        oldest = oldest_record(self._state) if self._state is not None else 0
+        acks_one = [record for record in self._encoder.acks_one if record >= oldest]
+        constants = self._encoder.constants
+        return Window(constants, acks_one, steps, self._first, self._state, self._base)
 
     def _validate(self, count: int) -> bool:
         """Let TLC take the next steps; tell whether it could."""
@@ -204,6 +206,8 @@ class Check:
     def _accept(self, reached: Reached, count: int) -> None:
         self._state = reached.state
         self._first += count
+        for step in self._steps[:count]:
+            step.item.let_go()
         del self._steps[:count]
 
     def _stuck(self, window: Window, taken: int) -> None:

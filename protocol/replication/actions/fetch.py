@@ -87,7 +87,7 @@ def _entries_or_none(state: ReplicaState, event: FetchReceived) -> SendEntries |
     return SendEntries(
         event.correlation,
         event.offset,
-        max(event.offset, state.log.end_offset),
+        state.log.end_offset,
         event.max_bytes,
         state.view.epoch,
         state.high_watermark,

@@ -51,6 +51,7 @@ from protocol.replication import events as e
 from protocol.types import NodeId, Offset
 from tests.protocol.replication.parts import (
     CONFIG,
+    TOPIC,
     Asked,
     Broken,
     Entry,
@@ -59,9 +60,9 @@ from tests.protocol.replication.parts import (
     Produced,
     check_appending,
     check_leaving,
+    proposal_of,
+    request_of,
 )
-
-TOPIC = ("t", 0)
 
 
 class Cluster:
@@ -345,32 +346,11 @@ class Cluster:
             self.acked |= set(produced.ids)
 
     def _send_fetch(self, node: Node, fetch: do.SendFetch) -> None:
-        request = e.FetchReceived(
-            Asked(node.id, node.broker_epoch, fetch),
-            node.id,
-            fetch.broker_epoch,
-            fetch.leader_epoch,
-            fetch.offset,
-            fetch.last_epoch,
-            fetch.high_watermark,
-            max_wait_ms=fetch.max_wait_ms,
-            available_bytes=fetch.min_bytes,
-        )
-        self.messages.append(Message(fetch.leader, request))
+        self.messages.append(Message(fetch.leader, request_of(node, fetch)))
 
     def _send_proposal(self, node: Node, wish: do.SendProposal) -> None:
         check_leaving(node, wish.isr)
-        proposal = AlterPartition(
-            "isr",
-            node.id,
-            wish.broker_epoch,
-            *TOPIC,
-            wish.leader_epoch,
-            wish.version,
-            wish.isr,
-            wish.joiner,
-        )
-        self.messages.append(Message(None, proposal, node.id))
+        self.messages.append(Message(None, proposal_of(node, wish), node.id))
 
     def _send_entries(self, node: Node, effect: do.SendEntries) -> None:
         if effect.offset < node.start:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
+from protocol.controller import AlterPartition
 from protocol.machine import Event
 from protocol.replication import Leader, Log, Replica, ReplicaConfig, ReplicaState
 from protocol.replication import effects as do
@@ -17,6 +18,7 @@ from protocol.types import NO_LEADER, NodeId, Offset
 Entry: TypeAlias = tuple[int, int]
 """An epoch, and the id of a record."""
 GONE: Entry = (0, 0)
+TOPIC = ("t", 0)
 CONFIG = ReplicaConfig(
     replica_lag_max_ms=100,
     proposal_retry_ms=30,
@@ -117,6 +119,35 @@ class Broken(AssertionError):  # noqa: N818 - it says what it is
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(f"{name}: {detail}")
         self.name = name
+
+
+def request_of(node: Node, fetch: do.SendFetch) -> e.FetchReceived:
+    """Give what the leader receives of a fetch."""
+    return e.FetchReceived(
+        Asked(node.id, node.broker_epoch, fetch),
+        node.id,
+        fetch.broker_epoch,
+        fetch.leader_epoch,
+        fetch.offset,
+        fetch.last_epoch,
+        fetch.high_watermark,
+        max_wait_ms=fetch.max_wait_ms,
+        available_bytes=fetch.min_bytes,
+    )
+
+
+def proposal_of(node: Node, wish: do.SendProposal) -> AlterPartition:
+    """Give what the controller receives of an ISR proposal."""
+    return AlterPartition(
+        "isr",
+        node.id,
+        wish.broker_epoch,
+        *TOPIC,
+        wish.leader_epoch,
+        wish.version,
+        wish.isr,
+        wish.joiner,
+    )
 
 
 def check_appending(node: Node) -> None:

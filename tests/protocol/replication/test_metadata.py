@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.replication import PartitionRecord, Replica, event_for
+import attrs
+import pytest
+
+from protocol.replication import PartitionRecord, Replica, ReplicaConfig, event_for
 from protocol.replication.events import Appended, BecameFollower, FetchAnswered, FetchDue
 
 ALONE = frozenset({1})
@@ -41,3 +44,10 @@ def test_an_older_record_changes_nothing() -> None:
     replica.handle(event_for(replica.state, ELECTED), 0)
     replica.handle(BecameFollower(2, 1), 0)
     assert replica.state is before
+
+
+@pytest.mark.parametrize("setting", [field.name for field in attrs.fields(ReplicaConfig)])
+def test_a_setting_that_makes_no_sense_is_refused_by_its_name(setting: str) -> None:
+    wrong: dict[str, int] = {setting: -1}
+    with pytest.raises(ValueError, match=f"{setting} is -1: it must be at least [01]"):
+        ReplicaConfig(**wrong)
