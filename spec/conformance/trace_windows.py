@@ -32,6 +32,10 @@ _CONFIG = "INIT TraceInit\nNEXT TraceNext\nINVARIANT Report\nCONSTANTS\n" + "".j
 )
 
 
+class OutOfTimeError(TraceError):
+    """The time limit was reached before TLC knew."""
+
+
 @attrs.frozen
 class Reached:
     """Where TLC got: the state of the spec after so many steps."""
@@ -142,6 +146,8 @@ def take(window: Window, machine: Machine, task: Task | None = None) -> list[Rea
     found = list(_reached(outcome))
     if found:
         return found
+    if outcome.verdict is Verdict.UNKNOWN:
+        raise OutOfTimeError(f"TLC could not tell: {outcome.message}")
     if outcome.verdict is not Verdict.HOLDS:
         raise TraceError(f"TLC could not tell: {outcome.message or outcome.violation}")
     return max(0, outcome.statistics.depth - 1)

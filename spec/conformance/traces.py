@@ -25,7 +25,7 @@ from spec.conformance.trace_lines import (
 from spec.conformance.trace_order import Order
 from spec.conformance.trace_rebase import first_entries, oldest_record, shifted_state, spare
 from spec.conformance.trace_steps import Encoder, Step
-from spec.conformance.trace_windows import Machine, Reached, Task, Window, take
+from spec.conformance.trace_windows import Machine, OutOfTimeError, Reached, Task, Window, take
 from spec.runner import Function, Value
 
 _NO_STATE: Function | None = None
@@ -37,12 +37,14 @@ class Settings:
 
     `window` is how many steps TLC is given at once, `lookahead` how many lines are read before one
     is judged. Where TLC gets stuck, it goes `slack` steps back, and may from there on take each
-    step up to `slack` places before its turn.
+    step up to `slack` places before its turn; `search_s` bounds how long it looks, because there
+    may be very many orders.
     """
 
     window: int = 1_000
     lookahead: int = 1_000
-    slack: int = 40
+    slack: int = 12
+    search_s: float = 60.0
     machine: Machine = attrs.field(factory=Machine)
 
 
@@ -212,16 +214,28 @@ class Check:
 
     def _stuck(self, window: Window, taken: int) -> None:
         """In the order proposed, TLC can take only so many steps of a window: try others."""
-        settings = self._settings
+        end = min(len(window.steps), taken + self._settings.slack)
+        reasons: list[str] = []
         if not window.steps[taken].item.unsent:
-            end = min(len(window.steps), taken + settings.slack)
-            task = Task((end,), settings.slack, max(0, taken - settings.slack))
-            found = take(attrs.evolve(window, steps=window.steps[:end]), settings.machine, task)
-            if not isinstance(found, int):
+            found = self._search(window, taken, end)
+            if isinstance(found, Reached):
                 self._reordered += 1
-                self._accept(found[0], end)
+                self._accept(found, end)
                 return
-        reasons = tuple(explain(window, taken, settings.machine))
+            if found is None:
+                reasons.append(f"other orders were tried for {self._settings.search_s:g} s only")
+        reasons += explain(window, taken, self._settings.machine)
         self._first += taken
         item = window.steps[taken].item
-        self._rejection = Rejection(item.line, item.restarted, self._first, reasons)
+        self._rejection = Rejection(item.line, item.restarted, self._first, tuple(reasons))
+
+    def _search(self, window: Window, taken: int, end: int) -> Reached | int | None:
+        """Let TLC take the steps up to `end` in some other order; None if time ran out."""
+        settings = self._settings
+        machine = attrs.evolve(settings.machine, time_limit_s=settings.search_s)
+        task = Task((end,), settings.slack, max(0, taken - settings.slack))
+        try:
+            found = take(attrs.evolve(window, steps=window.steps[:end]), machine, task)
+        except OutOfTimeError:
+            return None
+        return found if isinstance(found, int) else found[0]
