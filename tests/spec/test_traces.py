@@ -8,14 +8,11 @@ import copy
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from typer.testing import CliRunner
 
-from hwmark.cli import app
 from protocol.controller import ControllerRules
 from protocol.controller.trace import CONTROLLER
 from protocol.replication import Rules
@@ -375,47 +372,3 @@ def test_another_order_is_found_where_the_proposed_one_will_not_do(
     result = judged(fresh(Plan(seed=3, lines=700, fault_every_ms=120, metadata_ms=(1, 60))))
     assert result.accepted
     assert result.reordered > 0
-
-
-def written(folder: Path, lines: list[Json]) -> str:
-    path = folder / "trace.ndjson"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.tlc
-def test_the_command_tells_the_verdict(tmp_path: Path) -> None:
-    lines = fresh()[:200]
-    result = CliRunner().invoke(app, ["validate", written(tmp_path, lines)])
-    assert result.exit_code == 0
-    assert "accepted" in result.stdout
-
-
-@pytest.mark.tlc
-def test_the_command_shows_what_is_wrong(tmp_path: Path) -> None:
-    lines = fresh()[:250]
-    at = CORRUPTIONS["a high watermark too far"](lines)
-    result = CliRunner().invoke(app, ["validate", "--json", written(tmp_path, lines)])
-    assert result.exit_code == 1
-    (told,) = json.loads(result.stdout)
-    assert told["verdict"] == "rejected"
-    assert told["rejection"]["line"] == f"trace.ndjson:{at + 1}"
-    assert any(reason.startswith("hw: the spec has") for reason in told["rejection"]["reasons"])
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [("", "the trace is empty"), ("\n{}\n", "trace.ndjson:2: has format None")],
-)
-def test_the_command_refuses_what_is_no_trace(tmp_path: Path, content: str, complaint: str) -> None:
-    path = tmp_path / "trace.ndjson"
-    path.write_text(content, encoding="utf-8")
-    result = CliRunner().invoke(app, ["validate", str(path)])
-    assert result.exit_code == 2
-    assert complaint in result.stderr
-
-
-def test_the_command_refuses_a_missing_file(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["validate", str(tmp_path / "gone.ndjson")])
-    assert result.exit_code == 2
-    assert "gone.ndjson" in result.stderr
