@@ -1,6 +1,6 @@
 """`hwmark validate`: lets TLC decide whether a recorded trace is a behaviour of the spec.
 
-The work is done in `spec.conformance.traces`. This shows how far it is and what came of it.
+The work is done in `spec.conformance.tracing`. This shows how far it is, and what came of it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rich.console import Console
 
 from hwmark.console import say
 from hwmark.tables import Cell, Rows
-from spec.conformance.trace_lines import Partition
-from spec.conformance.trace_windows import Machine
-from spec.conformance.traces import OnWindow, Result, Settings, validate
+from spec.conformance.tracing.lines import Partition
+from spec.conformance.tracing.validation import OnWindow, Result, Settings, validate
+from spec.conformance.tracing.windows import Machine
 from spec.runner import VERDICT_COLOURS, Verdict
 
 DEFAULT_WINDOW = Settings().window

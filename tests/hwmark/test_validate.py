@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hwmark.cli import app
-from spec.conformance.plan import Plan
-from spec.conformance.recording import Recording
+from spec.conformance.tracing.plan import Plan
+from spec.conformance.tracing.recording import Recording
 
 Json = dict[str, Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 from protocol.controller.trace import CONTROLLER
-from spec.conformance.trace_items import Fetch, Item
-from spec.conformance.trace_lines import Line, TraceError
+from spec.conformance.tracing.items import Fetch, Item
+from spec.conformance.tracing.lines import Line, TraceError
 from spec.runner import Function, Value, function
 
 NOWHERE = 1_000_000_000

@@ -1,4 +1,4 @@
-"""What `trace_order` sorts: lines with steps, the messages between them, and what they wait for."""
+"""What `order` sorts: lines with steps, the messages between them, and what they wait for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from spec.conformance.trace_lines import Line
+from spec.conformance.tracing.lines import Line
 
 _MESSAGES_KEPT = 50_000
 

@@ -1,7 +1,7 @@
 """Lets TLC take the steps of a trace, window by window.
 
 A window starts in the very state in which TLC ended the window before, so the windows of a trace
-are one behaviour. Within one, the order of `trace_order` is tried first, in which there is nothing
+are one behaviour. Within one, the order of `order` is tried first, in which there is nothing
 to search. Only if TLC gets stuck there it may deviate from it, and only if that does not help
 either, the window is rejected.
 """
@@ -15,9 +15,9 @@ from pathlib import Path
 import attrs
 
 from spec.catalogue import SPEC_DIR
-from spec.conformance.trace_lines import TraceError
-from spec.conformance.trace_rebase import shifted_step
-from spec.conformance.trace_steps import NOWHERE, Constants, Step
+from spec.conformance.tracing.lines import TraceError
+from spec.conformance.tracing.rebase import shifted_step
+from spec.conformance.tracing.steps import NOWHERE, Constants, Step
 from spec.runner import Function, Job, Outcome, Progress, Value, Verdict, format_value, parse_value
 from spec.runner import run as run_tlc
 

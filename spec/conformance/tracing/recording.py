@@ -51,8 +51,8 @@ from protocol.replication.events import (
     Truncated,
 )
 from protocol.replication.trace import Line, Tracer, messages
-from spec.conformance.plan import BATCH_BYTES, Plan
-from spec.conformance.recorded_broker import TOPIC, Asked, Broker
+from spec.conformance.tracing.plan import BATCH_BYTES, Plan
+from spec.conformance.tracing.recorded_broker import TOPIC, Asked, Broker
 
 KEY: Key = (TOPIC, 0)
 
@@ -329,7 +329,6 @@ class Recording:
             epochs = tuple((batch.epoch, batch.end - batch.base) for batch in batches)
             size = BATCH_BYTES * len(batches)
             event = attrs.evolve(event, epochs=epochs, payload=batches, size_bytes=size)
-
         self._to_follower(asked, event)
 
     def _refused(self, asked: Asked, error: int) -> None:

@@ -1,7 +1,7 @@
 """Validates a trace: is what the brokers did a behaviour of `Replication.tla`?
 
-A trace is split by partition, put into an order (`trace_order`), turned into steps (`trace_steps`)
-and given to TLC in windows (`trace_windows`). What is accepted is a behaviour of the spec from its
+A trace is split by partition, put into an order (`order`), turned into steps (`steps`)
+and given to TLC in windows (`windows`). What is accepted is a behaviour of the spec from its
 first state on. What is rejected is not one, in any order of the brokers' lines that TLC tried: see
 `Settings` for how many that are. `docs/traces.md` says what neither of the two means.
 """
@@ -14,18 +14,18 @@ from pathlib import Path
 import attrs
 
 from protocol.controller.trace import CONTROLLER
-from spec.conformance.trace_explain import explain
-from spec.conformance.trace_lines import (
+from spec.conformance.tracing.explain import explain
+from spec.conformance.tracing.lines import (
     Line,
     Partition,
     TraceError,
     check_sequence,
     read_trace,
 )
-from spec.conformance.trace_order import Order
-from spec.conformance.trace_rebase import first_entries, oldest_record, shifted_state, spare
-from spec.conformance.trace_steps import Encoder, Step
-from spec.conformance.trace_windows import Machine, OutOfTimeError, Reached, Task, Window, take
+from spec.conformance.tracing.order import Order
+from spec.conformance.tracing.rebase import first_entries, oldest_record, shifted_state, spare
+from spec.conformance.tracing.steps import Encoder, Step
+from spec.conformance.tracing.windows import Machine, OutOfTimeError, Reached, Task, Window, take
 from spec.runner import Function, Value
 
 _NO_STATE: Function | None = None

@@ -18,9 +18,9 @@ from collections import OrderedDict
 from typing import Any
 
 from protocol.controller.trace import CONTROLLER
-from spec.conformance.trace_decisions import Decisions
-from spec.conformance.trace_items import Fetch, Item, Sent, forget
-from spec.conformance.trace_lines import Line
+from spec.conformance.tracing.decisions import Decisions
+from spec.conformance.tracing.items import Fetch, Item, Sent, forget
+from spec.conformance.tracing.lines import Line
 
 _LEARNING = ("BecomeLeader", "BecomeFollower", "LearnIsr")
 _RESTARTS = ("CleanRestart", "LossyRestart")

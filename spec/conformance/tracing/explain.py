@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from spec.conformance.trace_rebase import shifted_remote
-from spec.conformance.trace_windows import Machine, Task, Window, take
+from spec.conformance.tracing.rebase import shifted_remote
+from spec.conformance.tracing.windows import Machine, Task, Window, take
 from spec.runner import Function, Value, format_value
 
 

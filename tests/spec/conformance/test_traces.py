@@ -16,11 +16,11 @@ import pytest
 from protocol.controller import ControllerRules
 from protocol.controller.trace import CONTROLLER
 from protocol.replication import Rules
-from spec.conformance.plan import Plan
-from spec.conformance.recording import Recording
-from spec.conformance.trace_lines import Line, TraceError, parse_line
-from spec.conformance.trace_order import Order
-from spec.conformance.traces import Result, Settings, validate
+from spec.conformance.tracing.lines import Line, TraceError, parse_line
+from spec.conformance.tracing.order import Order
+from spec.conformance.tracing.plan import Plan
+from spec.conformance.tracing.recording import Recording
+from spec.conformance.tracing.validation import Result, Settings, validate
 
 Json = dict[str, Any]
 STORMY = Plan(seed=5, lines=900, fault_every_ms=100)
@@ -355,7 +355,7 @@ def test_windows_reject_what_the_whole_rejects() -> None:
     lines = fresh()
     at = CORRUPTIONS["a high watermark too far"](lines)
     whole = judged(lines, window=5_000)
-    parts = judged(lines, window=60, lookahead=100)
+    parts = judged(lines, window=120, lookahead=100)
     assert whole.rejection is not None
     assert parts.rejection is not None
     assert whole.rejection.line == parts.rejection.line

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from spec.conformance.trace_items import Item, forget
+from spec.conformance.tracing.items import Item, forget
 
 if TYPE_CHECKING:
-    from spec.conformance.trace_order import Order
+    from spec.conformance.tracing.order import Order
 
 
 @attrs.define(eq=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from spec.conformance.trace_steps import Step
+from spec.conformance.tracing.steps import Step
 from spec.runner import Function, Value
 
 Entries = tuple[Value, ...]
