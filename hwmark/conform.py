@@ -180,7 +180,7 @@ def _model_rows(results: list[Conformance]) -> Rows:
         "edges#",
         "missing#",
         "extra#",
-        "states in the code#",
+        "in code#",
         "edges/s#",
     )
     return Rows(headings, tuple(_model_row(result) for result in results))
