@@ -51,7 +51,9 @@ class Steps:
     ) -> None:
         self.constants = constants
         self.rules = rules
-        self.decisions = Decisions(controller_rules)
+        # With a wrong rule anywhere, machines must not stop at what they would not stand for.
+        self._lenient = (rules, controller_rules) != (Rules(), ControllerRules())
+        self.decisions = Decisions(controller_rules, lenient=self._lenient)
         self._numbers = range(1, len(constants.replicas) + 1)
         self._replicas = frozenset(self._numbers)
         # The machines are pure, and brokers have far fewer states than clusters.
@@ -87,7 +89,7 @@ class Steps:
         key = (node, event, now_ms)
         reaction = self._reactions.get(key)
         if reaction is None:
-            reaction = handle(self.rules, node, event, now_ms)
+            reaction = handle(self.rules, node, event, now_ms, lenient=self._lenient)
             # One object for each state of a broker: then most comparisons end at its identity.
             known = self._known.setdefault(reaction.node, reaction.node)
             reaction = self._reactions[key] = Reaction(known, reaction.effects)
