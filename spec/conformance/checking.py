@@ -102,7 +102,8 @@ def conform(
     else:
         trace, comparison = None, compare(found, graph, projection)
     seconds = time.monotonic() - started_s
-    return Conformance(model, comparison, judge.broken, trace, len(found.edges), seconds)
+    broken = found.stopped_by.name if found.stopped_by is not None else judge.broken
+    return Conformance(model, comparison, broken, trace, len(found.edges), seconds)
 
 
 def check_code_mutant(mutant: Mutant, on_report: OnReport | None = None) -> CodeMutant:

@@ -5,11 +5,12 @@ Breadth first, so that the first violation found is one of the shortest, as with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import attrs
 
+from protocol.errors import InvariantViolation
 from spec.conformance.cluster import Cluster, Label
 from spec.conformance.steps import Steps
 
@@ -39,13 +40,15 @@ OnReport = Callable[[Report], None]
 class Exploration:
     """What was found. State number 0 is the initial one; `edges` are by these numbers.
 
-    `broken_path` leads to the first state or by the first step that a judge would not have.
+    `broken_path` leads to the first state or by the first step that a judge would not have; or to
+    the state in which a machine stopped because of an invariant of its own, `stopped_by`.
     """
 
     states: list[Cluster]
     came_from: list[tuple[int, Label] | None]
     edges: list[tuple[int, Label, int]] = attrs.field(factory=list)
     broken_path: list[tuple[Label | None, Cluster]] | None = None
+    stopped_by: InvariantViolation | None = None
 
     def path_to(self, number: int) -> list[tuple[Label | None, Cluster]]:
         """Give a shortest path from the initial state to this one."""
@@ -83,7 +86,7 @@ def explore(
             on_report(Report(len(found.states), edge_count, len(found.states) - number))
         if constraint is not None and not constraint(cluster):
             continue
-        for label, after in steps.successors(cluster):
+        for label, after in _until_it_stops(steps, found, number):
             edge_count += 1
             target = numbers.get(after)
             is_new = target is None
@@ -96,7 +99,20 @@ def explore(
             if judge is not None and not _accepted(judge, cluster, after, is_new):
                 found.broken_path = [*found.path_to(number), (label, after)]
                 return found
+        if found.stopped_by is not None:
+            found.broken_path = found.path_to(number)
+            return found
     return found
+
+
+def _until_it_stops(
+    steps: Steps, found: Exploration, number: int
+) -> Iterator[tuple[Label, Cluster]]:
+    """Yield the steps from a state, unless a machine would rather stop than take one of them."""
+    try:
+        yield from steps.successors(found.states[number])
+    except InvariantViolation as violation:
+        found.stopped_by = violation
 
 
 def _accepted(judge: Judge, before: Cluster, after: Cluster, is_new: bool) -> bool:

@@ -10,7 +10,9 @@ import attrs
 import pytest
 
 from protocol.controller import Controller
-from protocol.replication import Replica, Rules
+from protocol.errors import InvariantViolation
+from protocol.machine import Event
+from protocol.replication import Replica, ReplicaState, Rules
 from spec.catalogue import SPEC_DIR, CatalogueError, Model, load_catalogue
 from spec.checking import Limits
 from spec.conformance.checking import Conformance, conform
@@ -126,3 +128,21 @@ def test_a_model_without_a_whole_graph_is_refused() -> None:
         model = CATALOGUE.select(None, name, ())[0]
         with pytest.raises(CatalogueError, match="no whole state graph"):
             conform(model, Limits())
+
+
+def test_a_machine_that_would_rather_stop_is_told_by_its_invariant_and_the_path_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if the code had been edited: its own check says what is wrong, before any property."""
+
+    def stop(_self: Replica, event: Event, _before: object, after: ReplicaState) -> None:
+        if after.high_watermark > 0:
+            raise InvariantViolation("HwInLogRange", event, "by the test")
+
+    monkeypatch.setattr(Replica, "check", stop)
+    result = compared(SMALLEST)
+    assert not result.holds
+    assert result.broken == "HwInLogRange"
+    assert result.trace is not None
+    # A record, and what two of three replicas have of it, comes before a high watermark of 1.
+    assert result.trace.steps[1].action == "Produce"
