@@ -12,9 +12,9 @@ from pathlib import Path
 import attrs
 from rich.console import Console
 
-from hwmark.console import live, say
+from hwmark.console import announce, live, report, say
 from hwmark.explain import explain
-from hwmark.tables import Rows, model_rows, mutant_rows
+from hwmark.tables import model_rows, mutant_rows
 from spec.catalogue import SPEC_DIR, Catalogue, CatalogueError, Model, Mutant, load_catalogue
 from spec.checking import (
     Limits,
@@ -101,7 +101,8 @@ def _check_models(catalogue: Catalogue, options: Options) -> int:
         raise CatalogueError(f"there is no model in the suite {options.suite!r}")
     results = list(_run_models(models, options))
     rows = model_rows(results, stories=options.stories)
-    _report(rows, options, [_model_json(*result) for result in results])
+    data = [_model_json(*result) for result in results]
+    report(rows, data, as_json=options.json, markdown=options.markdown)
     for model, outcome in results:
         _tell(model.name, outcome, options)
     return exit_status([outcome.verdict for _, outcome in results])
@@ -119,7 +120,7 @@ def _run_models(models: list[Model], options: Options) -> Iterator[tuple[Model, 
             outcome = check_model(model, options.limits, on_progress, ledger=ledger)
         if ledger is not None:
             ledger.record(model, outcome)
-        _announce(label, outcome.verdict.value, options)
+        announce(label, outcome.verdict.value, quiet=options.json)
         yield model, outcome
 
 
@@ -131,11 +132,14 @@ def _check_mutants(catalogue: Catalogue, options: Options) -> int:
         with live(label, quiet=options.json) as on_progress:
             result = check_mutant(mutant, options.limits, on_progress)
         results.append(result)
-        _announce(label, "caught" if result.caught else result.outcome.verdict.value, options)
+        announce(
+            label, "caught" if result.caught else result.outcome.verdict.value, quiet=options.json
+        )
     if options.explain:
         for result in results:
             explain(result, Console(highlight=False))
-    _report(mutant_rows(results), options, [_mutant_json(result) for result in results])
+    data = [_mutant_json(result) for result in results]
+    report(mutant_rows(results), data, as_json=options.json, markdown=options.markdown)
     for result in results:
         _tell_mutant(result, options)
     return exit_status([result.verdict for result in results])
@@ -175,16 +179,6 @@ def _print_vacuity(found: Vacuity, models: list[str]) -> None:
     console.print(f"in {', '.join(models)}", style="dim", soft_wrap=True)
 
 
-def _report(rows: Rows, options: Options, data: list[dict[str, object]]) -> None:
-    if options.markdown is not None:
-        options.markdown.write_text(rows.markdown(), encoding="utf-8")
-    if options.json:
-        print(json.dumps(data, indent=2))
-    else:
-        console = Console(highlight=False)
-        console.print(rows.for_terminal(console.width))
-
-
 def _tell(name: str, outcome: Outcome, options: Options) -> None:
     """Print what is behind a verdict that is not good, and save its counterexample."""
     if outcome.message is not None and not options.json:
@@ -210,12 +204,6 @@ def _tell_mutant(result: MutantResult, options: Options) -> None:
 def _save(trace: Trace, title: str, options: Options) -> None:
     if options.save_scenario is not None:
         write_scenario(trace, options.save_scenario, (title,))
-
-
-def _announce(label: str, word: str, options: Options) -> None:
-    # On a terminal the bar shows what runs; elsewhere, such as in CI, a line tells what ran.
-    if not options.json and not Console(stderr=True).is_terminal:
-        say(f"{label}: {word}")
 
 
 def _list(catalogue: Catalogue) -> int:

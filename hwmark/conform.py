@@ -6,7 +6,6 @@ exit status.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hwmark.console import live, say
+from hwmark.console import announce, live, report, say
 from hwmark.tables import Cell, Rows
 from spec.catalogue import SPEC_DIR, Catalogue, CatalogueError, Model, load_catalogue
 from spec.checking import Limits, MutantResult, check_mutant
@@ -74,8 +73,9 @@ def _conform_models(catalogue: Catalogue, options: Options) -> int:
             say(f"{model.name}: TLC did not end well: {result.message or result.verdict.value}")
             return result.verdict.exit_status or Verdict.ERROR.exit_status
         results.append(result)
-        _announce(label, "equal" if result.holds else "different", options)
-    _report(_model_rows(results), [_model_json(result) for result in results], options)
+        announce(label, "equal" if result.holds else "different", quiet=options.json)
+    data = [_model_json(result) for result in results]
+    report(_model_rows(results), data, as_json=options.json, markdown=options.markdown)
     for result in results:
         if not result.holds and not options.json:
             _tell(result, options)
@@ -107,8 +107,13 @@ def _conform_mutants(catalogue: Catalogue, options: Options) -> int:
                 check_code_mutant(mutant, _counted(on_tlc)),
             )
         pairs.append(pair)
-        _announce(label, "caught on both sides" if agree(*pair) else "NOT caught alike", options)
-    _report(_mutant_rows(pairs), [_mutant_json(*pair) for pair in pairs], options)
+        announce(
+            label,
+            "caught on both sides" if agree(*pair) else "NOT caught alike",
+            quiet=options.json,
+        )
+    data = [_mutant_json(*pair) for pair in pairs]
+    report(_mutant_rows(pairs), data, as_json=options.json, markdown=options.markdown)
     if options.mutant is not None and pairs[0][1].trace is not None:
         _show_code_trace(pairs[0][1], options)
     return 0 if all(agree(*pair) for pair in pairs) else 1
@@ -258,22 +263,6 @@ def _mutant_json(spec: MutantResult, code: CodeMutant) -> dict[str, object]:
         "spec": {"caught": spec.caught, "length": spec.length},
         "code": {"caught": code.caught, "length": code.length, "states": code.states},
     }
-
-
-def _report(rows: Rows, data: list[dict[str, object]], options: Options) -> None:
-    if options.markdown is not None:
-        options.markdown.write_text(rows.markdown(), encoding="utf-8")
-    if options.json:
-        print(json.dumps(data, indent=2))
-    else:
-        console = Console(highlight=False)
-        console.print(rows.for_terminal(console.width))
-
-
-def _announce(label: str, word: str, options: Options) -> None:
-    # On a terminal the bar shows what runs; elsewhere, such as in CI, a line tells what ran.
-    if not options.json and not Console(stderr=True).is_terminal:
-        say(f"{label}: {word}")
 
 
 def _counted(on_progress: Callable[[Progress], None]) -> OnReport:

@@ -1,16 +1,19 @@
-"""What the commands share at the terminal: a live bar, and lines beside their output.
+"""What the commands share at the terminal: a live bar, their tables, and lines beside them.
 
 It prints; it decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from hwmark.tables import Rows
 from spec.runner import Bar, Progress
 
 
@@ -28,3 +31,22 @@ def live(label: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 def say(text: str | Text = "", style: str = "") -> None:
     """Print a line to standard error, where it does not mix with tables or JSON."""
     Console(stderr=True, highlight=False).print(text, style=style, soft_wrap=True)
+
+
+def report(
+    rows: Rows, data: Sequence[object], *, as_json: bool, markdown: Path | None = None
+) -> None:
+    """Print a table, or the same as JSON; write it as Markdown, if that is wanted too."""
+    if markdown is not None:
+        markdown.write_text(rows.markdown(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(data, indent=2))
+    else:
+        console = Console(highlight=False)
+        console.print(rows.for_terminal(console.width))
+
+
+def announce(label: str, word: str, *, quiet: bool) -> None:
+    """Tell what ran where no bar has shown it, such as in CI."""
+    if not quiet and not Console(stderr=True).is_terminal:
+        say(f"{label}: {word}")
