@@ -81,6 +81,11 @@ class Idler(Machine[object, object]):
         """Never."""
         return None
 
+    def due(self, now_ms: int) -> tuple[Event, ...]:
+        """Nothing."""
+        del now_ms
+        return ()
+
 
 def _idle(rules: object, state: object, event: Event, now_ms: int) -> tuple[object, Effects]:
     del rules, event, now_ms

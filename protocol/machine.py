@@ -27,6 +27,7 @@ Nothing here knows what any event means.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -110,7 +111,7 @@ class Handled(Generic[S]):
     now_ms: int
 
 
-class Machine(Generic[S, R]):
+class Machine(ABC, Generic[S, R]):
     """A state, the rules it lives by, and `handle`; a subclass brings the table of actions."""
 
     actions: ClassVar[Actions[Any, Any]]
@@ -146,10 +147,10 @@ class Machine(Generic[S, R]):
     def check(self, event: Event, before: S, after: S) -> None:
         """Raise `InvariantViolation` if this step must not happen; every machine has its own."""
 
+    @abstractmethod
     def next_deadline(self) -> int | None:
         """Tell when something is due next, if nothing happens before; None for never."""
-        raise NotImplementedError
 
+    @abstractmethod
     def due(self, now_ms: int) -> tuple[Event, ...]:
         """Name what is due by now: events for `handle`, in this order."""
-        raise NotImplementedError

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.machine import NOTHING, Effect, Effects
 from protocol.replication.actions.consequences import advance_high_watermark, answer_to
 from protocol.replication.actions.table import action, fenced, not_leading, refuse
-from protocol.replication.effects import SendDivergence, SendEntries
+from protocol.replication.effects import SendDivergence
 from protocol.replication.events import ConsumerFetchReceived, FetchesExpired, FetchReceived
 from protocol.replication.log import EpochEnd
 from protocol.replication.rules import Rules
@@ -19,6 +19,7 @@ from protocol.replication.state import (
     ReplicaState,
     Status,
     progress_of,
+    with_followers,
 )
 from protocol.types import Offset
 
@@ -45,13 +46,13 @@ def leader_handle_fetch(
         # A log that was reset has no entry yet that could differ; but it may begin too late.
         diverging = event.offset > state.log.end_offset
     effects: list[Effect] = []
-    answer: Effect | None = (
-        _divergence(state, event, end) if diverging else _entries_or_none(state, event)
-    )
-    if answer is not None:
-        effects.append(answer)
+    fetch = _of_follower(event, now_ms)
+    if diverging:
+        effects.append(_divergence(state, event, end))
+    elif _answers_at_once(state, event):
+        effects.append(answer_to(rules, state, fetch))
     else:
-        state = _park_follower(state, event, now_ms)
+        state = attrs.evolve(state, parked=(*state.parked, fetch))
     if rules.counts_as_progress(diverging):
         leader = _with_progress(leader, follower, event, state.log.end_offset, now_ms)
     return advance_high_watermark(rules, state, leader, effects), tuple(effects)
@@ -77,26 +78,16 @@ def _divergence(state: ReplicaState, event: FetchReceived, end: EpochEnd) -> Sen
     )
 
 
-def _entries_or_none(state: ReplicaState, event: FetchReceived) -> SendEntries | None:
-    """Answer at once, unless there is nothing new and the follower is willing to wait."""
+def _answers_at_once(state: ReplicaState, event: FetchReceived) -> bool:
+    """Whether there is something new for the follower, or it cannot wait."""
     enough = state.log.end_offset > event.offset and event.available_bytes >= event.min_bytes
     news = 0 <= event.high_watermark < state.high_watermark
     full = len(state.parked) >= state.config.max_parked_fetches
-    if event.max_wait_ms > 0 and not (enough or news or full):
-        return None
-    return SendEntries(
-        event.correlation,
-        event.offset,
-        state.log.end_offset,
-        event.max_bytes,
-        state.view.epoch,
-        state.high_watermark,
-        state.log.start_offset,
-    )
+    return enough or news or full or event.max_wait_ms <= 0
 
 
-def _park_follower(state: ReplicaState, event: FetchReceived, now_ms: int) -> ReplicaState:
-    parked = Parked(
+def _of_follower(event: FetchReceived, now_ms: int) -> Parked:
+    return Parked(
         event.correlation,
         event.follower,
         event.offset,
@@ -105,7 +96,6 @@ def _park_follower(state: ReplicaState, event: FetchReceived, now_ms: int) -> Re
         event.min_bytes - event.available_bytes,
         now_ms + event.max_wait_ms,
     )
-    return attrs.evolve(state, parked=(*state.parked, parked))
 
 
 def _with_progress(
@@ -127,18 +117,7 @@ def _with_progress(
     if progress == known:
         return leader
     followers = tuple(progress if each is known else each for each in leader.followers)
-    # Built directly, as this is done for every fetch: `attrs.evolve` takes three times as long.
-    return Leader(
-        leader.epoch_start_offset,
-        leader.reserved_end,
-        leader.replicas,
-        followers,
-        leader.writes,
-        leader.waiting,
-        leader.waiting_bytes,
-        leader.proposed,
-        leader.expand_after_ms,
-    )
+    return with_followers(leader, followers)
 
 
 @action("Consume", ConsumerFetchReceived)

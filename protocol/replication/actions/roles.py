@@ -59,7 +59,6 @@ def become_leader(
     leader = Leader(
         epoch_start_offset=epoch_start(state.log, event.epoch),
         reserved_end=state.log.end_offset,
-        replicas=event.replicas,
         followers=tuple(Progress(node, caught_up_ms=now_ms) for node in followers),
     )
     view = View(state.node, event.epoch, event.version, event.isr)
@@ -128,7 +127,7 @@ def learn_isr(
         progress_of(leader, node) or Progress(node, caught_up_ms=now_ms)
         for node in sorted(event.replicas - {state.node})
     )
-    leader = attrs.evolve(leader, followers=followers, replicas=event.replicas, proposed=None)
+    leader = attrs.evolve(leader, followers=followers, proposed=None)
     deferred = state.deferred
     if isinstance(deferred, IsrLearned) and deferred.version <= event.version:
         deferred = None

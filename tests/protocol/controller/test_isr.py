@@ -108,7 +108,9 @@ def test_all_who_join_have_to_be_eligible(shrunk: Cluster) -> None:
 
 
 def test_a_replica_that_stays_is_not_asked_for_its_epoch(shrunk: Cluster) -> None:
+    before = shrunk.partition()
     shrunk.do(shrunk.proposal({1, 2}, joiner_epoch=77))
+    assert shrunk.partition() == attrs.evolve(before, version=before.version + 1)
 
 
 def test_a_proposal_is_judged_by_the_rules_alone(cluster: Callable[..., Cluster]) -> None:

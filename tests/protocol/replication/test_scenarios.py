@@ -28,8 +28,7 @@ def test_what_follows_is_what_the_scenario_says(path: Path, pytestconfig: pytest
     difference = difflib.unified_diff(
         recorded.splitlines(), real.splitlines(), f"{path.name} says", "what follows", lineterm=""
     )
-    if recorded != real:
-        pytest.fail("\n".join(difference), pytrace=False)
+    assert recorded == real, "\n".join(difference)
 
 
 def product_code() -> str:
