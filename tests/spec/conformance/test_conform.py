@@ -15,8 +15,11 @@ from protocol.machine import Event
 from protocol.replication import Replica, ReplicaState, Rules
 from spec.catalogue import SPEC_DIR, CatalogueError, Model, load_catalogue
 from spec.checking import Limits
-from spec.conformance.checking import Conformance, conform
+from spec.conformance.checking import Conformance, conform, explored
+from spec.conformance.compare import Numbering, compare
 from spec.conformance.mutants import RuleSet
+from spec.conformance.projection import Projection
+from spec.runner import Graph
 from spec.tla_text import operators
 
 CATALOGUE = load_catalogue()
@@ -121,6 +124,23 @@ def test_a_difference_that_breaks_no_property_is_shown_by_the_shortest_path_to_i
     assert [action for action, _ in found.path] == [None, "Produce"]
     spec_alone = found.successors(found.spec).keys() - found.successors(found.code).keys()
     assert {action for action, _ in spec_alone} == {"ShrinkIsr"}
+
+
+def test_a_step_that_depends_on_what_is_not_projected_is_noticed() -> None:
+    """Two states of the code that project alike, and one of them lacks a step of the other."""
+    found, steps = explored(SMALLEST)
+    projection = Projection(steps.constants)
+    nothing = Graph(states={}, initial=frozenset(), edges=frozenset())
+    whole = compare(found, nothing, projection)
+    assert whole.unstable == frozenset()
+    numbering = Numbering()
+    by_number: dict[int, list[int]] = {}
+    for index, cluster in enumerate(found.states):
+        by_number.setdefault(numbering.number(projection(cluster)), []).append(index)
+    twin = next(indexes[1] for indexes in by_number.values() if len(indexes) > 1)
+    dropped = next(edge for edge in found.edges if edge[0] == twin and edge[2] != twin)
+    found.edges = [edge for edge in found.edges if edge != dropped]
+    assert len(compare(found, nothing, projection).unstable) == 1
 
 
 def test_a_model_without_a_whole_graph_is_refused() -> None:
