@@ -1,0 +1,144 @@
+"""Throws bytes that no client sends at what reads bytes: coverage-guided fuzzing with atheris.
+
+Whatever the bytes are, a reader answers with records or with the error that is documented; any
+other exception, a hang or too much memory ends the program with a status other than 0 and the input
+in a file. Without `--corpus`, inputs start from batches of every kind, in a folder that goes when
+nothing was found. A target is a function of bytes and the seeds that it starts from.
+"""
+
+import argparse
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+MAX_INPUT_BYTES = 4096
+MAX_RECORDS_BYTES = 1 << 20
+MAX_MEMORY_MIB = 512
+MAX_SECONDS_PER_INPUT = 20
+
+
+class Target(NamedTuple):
+    """What is fuzzed: a function that accepts any bytes, and bytes that it finds interesting."""
+
+    check: Callable[[bytes], None]
+    seeds: Callable[[], Iterator[bytes]]
+
+
+def repaired(data: bytes) -> bytes:
+    """Make bytes one batch with a good length, magic and checksum, so that its inside is read."""
+    from storage.batch.header import CRC_FROM, HEADER_BYTES, LENGTH_FROM, MAGIC, checksum
+
+    batch = bytearray(data.ljust(HEADER_BYTES, b"\0"))
+    batch[0] &= 0x7F
+    struct.pack_into(">i", batch, 8, len(batch) - LENGTH_FROM)
+    batch[16] = MAGIC
+    struct.pack_into(">I", batch, CRC_FROM - 4, checksum(memoryview(batch)))
+    return bytes(batch)
+
+
+def check_batch(data: bytes) -> None:
+    """Read bytes as batches, as they are and repaired; what can be read can be written again."""
+    from storage.batch.build import rebuild
+    from storage.batch.control import read_marker
+    from storage.batch.header import split
+    from storage.batch.records import decode
+    from storage.batch.validate import check_produced
+    from storage.errors import InvalidBatch
+
+    for payload in (data, repaired(data)):
+        try:
+            batches = split(payload)
+            for batch in batches:
+                read_marker(batch)
+                found = list(decode(batch, MAX_RECORDS_BYTES))
+                (again,) = split(rebuild(batch.header, found))
+                if list(decode(again, MAX_RECORDS_BYTES)) != found:
+                    raise RuntimeError("a batch that was written again has other records")
+            check_produced(batches, compacted=True, max_batch_bytes=1 << 20, deep=True)
+        except InvalidBatch:
+            pass
+
+
+def batch_seeds() -> Iterator[bytes]:
+    """Yield batches of every codec and kind."""
+    from storage.batch.build import build
+    from storage.batch.codecs import CODECS
+    from storage.batch.control import MarkerKind, marker
+    from storage.batch.records import Record
+
+    found = [
+        Record(10, 1_000, b"key", b"value" * 20, ((b"name", b"value"), (b"none", None))),
+        Record(12, 900, None, b""),
+        Record(13, 2_000, b"tombstone", None),
+    ]
+    for codec in CODECS:
+        yield bytes(build(found, base_offset=10, codec=codec))
+        yield bytes(build(found, base_offset=10, codec=codec, log_append_time_ms=5_000))
+        yield bytes(build(found, base_offset=10, codec=codec, delete_horizon_ms=7_000))
+    yield bytes(build([], base_offset=10, last_offset_delta=3))
+    yield bytes(build(found * 0 + [Record(0, 1, b"k", b"v")])) * 2
+    for kind in MarkerKind:
+        yield bytes(marker(kind, 1, 2, 3, 4))
+
+
+TARGETS = {"batch": Target(check_batch, batch_seeds)}
+
+
+def fuzz(target: Target, corpus: Path, runs: int) -> None:
+    """Fuzz in this process, which libFuzzer ends; its status says whether something was found."""
+    try:
+        import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise SystemExit(
+            "atheris is not installed: it comes with the `dev` extra, on Linux x86-64 alone"
+        ) from None
+    with atheris.instrument_imports(include=["storage"]):
+        for _ in target.seeds():
+            pass
+        target.check(b"")
+    options = [
+        *(f"-runs={runs}", f"-max_len={MAX_INPUT_BYTES}", f"-rss_limit_mb={MAX_MEMORY_MIB}"),
+        *(f"-timeout={MAX_SECONDS_PER_INPUT}", f"-artifact_prefix={corpus}/found-"),
+    ]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], target.check)
+    atheris.Fuzz()
+
+
+def fuzz_in_fresh_folder(arguments: argparse.Namespace) -> int:
+    """Write the seeds, fuzz in a process of its own, and clean up if nothing was found."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    for number, seed in enumerate(TARGETS[arguments.target].seeds()):
+        folder.joinpath(f"seed-{number}").write_bytes(seed)
+    command: list[Any] = [sys.executable, __file__, "--target", arguments.target]
+    command += ["--runs", str(arguments.runs), "--corpus", folder]
+    status = subprocess.run(command, check=False).returncode
+    if status and any(folder.glob("found-*")):
+        print(f"the inputs are in {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return status
+
+
+def main() -> int:
+    """Parse the command line and fuzz."""
+    parser = argparse.ArgumentParser(description="Fuzz what reads untrusted bytes.")
+    parser.add_argument("--target", choices=sorted(TARGETS), default="batch")
+    parser.add_argument("--runs", type=int, default=20_000, help="inputs to try")
+    parser.add_argument("--corpus", type=Path, help="a folder of inputs to start from and to fill")
+    arguments = parser.parse_args()
+    if arguments.corpus is None:
+        return fuzz_in_fresh_folder(arguments)
+    fuzz(TARGETS[arguments.target], arguments.corpus, arguments.runs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Take away from a log: its end (truncation), its beginning (retention), or all of it (reset).
+
+The order of the steps is what makes them safe at any crash. Before anything durable goes away at
+the end, the recovery point is lowered, durably: else the next start would miss what was cut and
+call it damage. Before anything goes away at the beginning, the new start is durable: else the next
+start would find a gap. A cut is durable before its job is done, so that what follows never mixes
+with what was.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from storage.disk.jobs import Job
+from storage.log.flushing import sync
+from storage.log.log import Log
+from storage.log.replay import recall_producers, snapshots_of
+from storage.log.segment import Segment
+
+
+def truncate(log: Log, end_offset: int) -> Job[None]:
+    """Cut the log so that it ends at `end_offset`, or before the batch that contains it."""
+    if end_offset >= log.end_offset:
+        return
+    if end_offset < log.segments[0].base_offset:
+        yield from reset(log, end_offset)
+        return
+    log.cutting = True
+    try:
+        yield from _lower_recovery_point(log, _batch_boundary(log, end_offset))
+        while len(log.segments) > 1 and log.active.base_offset >= end_offset:
+            _drop(log, log.segments.pop())
+        log.active.cut(end_offset)
+        log.segments_changed()
+        log.epochs.truncate_from_end(log.end_offset)
+        _drop_snapshots(log, above=log.end_offset)
+        yield from _sync(log)
+        yield from recall_producers(log)
+    finally:
+        log.cutting = False
+
+
+def reset(log: Log, start_offset: int) -> Job[None]:
+    """Drop everything and begin anew, empty, at this offset."""
+    log.cutting = True
+    try:
+        yield from _lower_recovery_point(log, 0)
+        yield from _move_start(log, start_offset)
+        _drop_snapshots(log, above=-1)
+        for segment in log.segments:
+            _drop(log, segment)
+        # The old names are gone for good before a new segment may take one of them.
+        yield partial(log.disk.fsync_folder, log.folder)
+        log.segments = [log.new_segment(start_offset)]
+        log.active.create()
+        log.segments_changed()
+        log.epochs.truncate_from_end(0)
+        log.producers = log.fresh_producers()
+        yield from _sync(log)
+    finally:
+        log.cutting = False
+
+
+def advance_start(log: Log, start_offset: int) -> Job[None]:
+    """Begin the log at this offset, at most its end; delete the segments that are not needed."""
+    if start_offset <= log.start_offset:
+        return
+    yield from _move_start(log, min(start_offset, log.end_offset))
+    if log.active.size_bytes and log.end_offset <= log.start_offset:
+        log.roll()
+    while len(log.segments) > 1 and log.segments[0].end_offset <= log.start_offset:
+        _drop(log, log.segments.pop(0))
+    log.segments_changed()
+    log.epochs.truncate_from_start(log.start_offset)
+    _drop_snapshots(log, below=log.segments[0].base_offset)
+
+
+def _batch_boundary(log: Log, end_offset: int) -> int:
+    """Where a log ends that is cut at this offset: not within a batch."""
+    found = log.segment_of(end_offset).find(end_offset)
+    return min(end_offset, found[1].base_offset) if found else end_offset
+
+
+def _move_start(log: Log, start_offset: int) -> Job[None]:
+    log.start_offset = start_offset
+    log.marks.log_starts.values[log.partition] = start_offset
+    yield from log.marks.log_starts.save()
+
+
+def _lower_recovery_point(log: Log, offset: int) -> Job[None]:
+    points = log.marks.recovery_points
+    if points.values.get(log.partition, 0) > offset:
+        points.values[log.partition] = offset
+        yield from points.save()
+
+
+def _drop(log: Log, segment: Segment) -> None:
+    segment.delete()
+    log.unsynced_files.difference_update(segment.files)
+    log.unsynced_names = True
+
+
+def _drop_snapshots(log: Log, *, above: int | None = None, below: int = 0) -> None:
+    for offset, path in snapshots_of(log):
+        if offset < below or (above is not None and offset > above):
+            log.disk.delete(path)
+            log.unsynced_files.discard(path)
+            log.unsynced_names = True
+
+
+def _sync(log: Log) -> Job[None]:
+    """Make the last segment and all names durable: what was cut stays cut."""
+    files = [path for path in log.active.files if log.disk.exists(path)]
+    log.unsynced_names = False
+    yield partial(sync, log.disk, log.folder, files, names=True)
+    log.unsynced_files.difference_update(files)

@@ -1,0 +1,107 @@
+"""Read a segment's file as if nothing were known of it: every batch, every checksum, in order.
+
+It stops at the first place that is not a batch and says why. Whether that is a torn tail or damage
+is for whoever knows what was durable. Memory is one buffer, whatever a length field claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from storage.batch.header import (
+    CRC_FROM,
+    HEADER_BYTES,
+    LENGTH_FROM,
+    Header,
+    read_header,
+    structural_fault,
+)
+from storage.disk.seam import Disk
+
+_BUFFER_BYTES: Final = 1024 * 1024
+
+Visit = Callable[[int, Header, memoryview], None]
+"""Called with position, header and the bytes of a batch: all of them if they fit into the buffer,
+else only its beginning. They are gone when it returns."""
+
+
+class Fault(NamedTuple):
+    """Where a file stops being batches, which offset was to come there, and why."""
+
+    position: int
+    offset: int
+    reason: str
+
+
+def scan(
+    disk: Disk,
+    path: str,
+    start: int,
+    end: int,
+    offset: int,
+    epoch: int,
+    visit: Visit,
+) -> Fault | None:
+    """Visit every good batch from position `start` to `end`; return what ended that too early.
+
+    The first batch begins at `offset` or later, and no epoch is smaller than the one before.
+    """
+    buffer = memoryview(bytearray(min(_BUFFER_BYTES, max(end - start, 1))))
+    origin = position = start
+    filled = 0
+    while position < end:
+        at = position - origin
+        if at + HEADER_BYTES > filled:
+            origin, at = position, 0
+            filled = disk.read_into(path, buffer[: end - position], position)
+            if filled < HEADER_BYTES:
+                return Fault(position, offset, f"only {end - position} bytes, less than a header")
+        header = read_header(buffer, at)
+        size = header.length + LENGTH_FROM
+        if header.magic != 2 or header.base_offset < offset or header.leader_epoch < epoch:
+            return Fault(position, offset, _misplaced(header, offset, epoch))
+        if size < HEADER_BYTES or size > end - position or header.last_offset_delta < 0:
+            return Fault(position, offset, _misshapen(header, end - position))
+        if at + size > filled and size <= len(buffer):
+            origin, at = position, 0
+            filled = disk.read_into(path, buffer[: end - position], position)
+        if at + size <= filled:
+            sound = crc32c(buffer[at + CRC_FROM : at + size]) == header.crc
+        else:
+            sound = _long_checksum(disk, path, position, size) == header.crc
+        if not sound:
+            return Fault(position, offset, "the checksum does not fit the bytes")
+        visit(position, header, buffer[at : min(at + size, filled)])
+        offset = header.base_offset + header.last_offset_delta + 1
+        epoch = header.leader_epoch
+        position += size
+    return None
+
+
+def _long_checksum(disk: Disk, path: str, position: int, size: int) -> int:
+    """The checksum of a batch that is longer than the buffer, piece by piece."""
+    piece = memoryview(bytearray(_BUFFER_BYTES))
+    checksum, at = 0, CRC_FROM
+    while at < size:
+        got = disk.read_into(path, piece[: size - at], position + at)
+        if not got:
+            break
+        checksum = crc32c(piece[:got], checksum)
+        at += got
+    return checksum
+
+
+def _misplaced(header: Header, offset: int, epoch: int) -> str:
+    if header.magic == 2 and header.base_offset < offset:
+        return f"a batch at offset {header.base_offset}, where {offset} was to come"
+    if header.magic == 2:
+        return f"a batch of epoch {header.leader_epoch} after one of epoch {epoch}"
+    return structural_fault(header) or "no batch"
+
+
+def _misshapen(header: Header, left: int) -> str:
+    fault = structural_fault(header)
+    return fault or f"a batch of {header.size_bytes} bytes, of which {left} are here"
