@@ -12,6 +12,7 @@ from hwmark.check import Options, check
 from hwmark.conform import Options as ConformOptions
 from hwmark.conform import run_conform
 from hwmark.demo import demo
+from hwmark.log import log_app
 from hwmark.replay import Options as ReplayOptions
 from hwmark.replay import run_replay
 from hwmark.validate import DEFAULT_MEMORY_MB, DEFAULT_WINDOW, run_validate
@@ -27,6 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(log_app)
 
 _RESUME_FOLDER = Path("runs/deep")
 

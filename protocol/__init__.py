@@ -8,4 +8,4 @@ broker: no clock, no randomness, no socket, no file, no Trio.
 contract with drivers in `protocol.machine`: the major number grows when a driver has to change.
 """
 
-API_VERSION = "1.0"
+API_VERSION = "1.1"

@@ -7,6 +7,7 @@ nothing was found. A target is a function of bytes and the seeds that it starts 
 """
 
 import argparse
+import contextlib
 import shutil
 import struct
 import subprocess
@@ -48,23 +49,28 @@ def check_batch(data: bytes) -> None:
     """Read bytes as batches, as they are and repaired; what can be read can be written again."""
     from storage.batch.build import rebuild
     from storage.batch.control import read_marker
-    from storage.batch.header import split
+    from storage.batch.header import Batch, split
     from storage.batch.records import decode
     from storage.batch.validate import check_produced
     from storage.errors import InvalidBatch
 
+    def read_again(batch: Batch) -> None:
+        found = list(decode(batch, MAX_RECORDS_BYTES))
+        (again,) = split(rebuild(batch.header, found))
+        if list(decode(again, MAX_RECORDS_BYTES)) != found:
+            raise RuntimeError("a batch that was written again has other records")
+
     for payload in (data, repaired(data)):
         try:
             batches = split(payload)
-            for batch in batches:
-                read_marker(batch)
-                found = list(decode(batch, MAX_RECORDS_BYTES))
-                (again,) = split(rebuild(batch.header, found))
-                if list(decode(again, MAX_RECORDS_BYTES)) != found:
-                    raise RuntimeError("a batch that was written again has other records")
-            check_produced(batches, compacted=True, max_batch_bytes=1 << 20, deep=True)
         except InvalidBatch:
-            pass
+            continue
+        for batch in batches:
+            for read in (read_again, read_marker):
+                with contextlib.suppress(InvalidBatch):
+                    read(batch)
+        with contextlib.suppress(InvalidBatch):
+            check_produced(batches, compacted=True, max_batch_bytes=MAX_INPUT_BYTES)
 
 
 def batch_seeds() -> Iterator[bytes]:
@@ -84,7 +90,7 @@ def batch_seeds() -> Iterator[bytes]:
         yield bytes(build(found, base_offset=10, codec=codec, log_append_time_ms=5_000))
         yield bytes(build(found, base_offset=10, codec=codec, delete_horizon_ms=7_000))
     yield bytes(build([], base_offset=10, last_offset_delta=3))
-    yield bytes(build(found * 0 + [Record(0, 1, b"k", b"v")])) * 2
+    yield bytes(build([Record(0, 1, b"k", b"v")])) * 2
     for kind in MarkerKind:
         yield bytes(marker(kind, 1, 2, 3, 4))
 

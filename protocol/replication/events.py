@@ -98,6 +98,16 @@ class Appended(Event):
 
 
 @attrs.frozen
+class AppendsRefused(Event):
+    """Completion of every `Append` in flight: there is no room, and nothing of them is there.
+
+    The log is as it was, and may take the same records later.
+    """
+
+    reason: str
+
+
+@attrs.frozen
 class Truncated(Event):
     """Completion: a `Truncate` or `Reset` is done, and the log now ends at `end_offset`."""
 

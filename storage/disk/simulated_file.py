@@ -100,9 +100,9 @@ class SimulatedFile:
             if sector in forgotten:
                 before[sector] = forgotten.pop(sector)
             else:
+                # Behind the durable size, a sector not yet written is a hole, so this is zeros.
                 first = sector * SECTOR_BYTES
-                last = min(first + SECTOR_BYTES, self._durable_size)
-                before[sector] = bytes(self.content[first:last])
+                before[sector] = bytes(self.content[first : first + SECTOR_BYTES])
 
 
 def _sector_after_crash(

@@ -195,7 +195,7 @@ class NameTree:
 
         def left(folder: Folder) -> Folder:
             entries: Entries = {}
-            for name, node in sorted(entries_of(folder).items()):
+            for name, node in entries_of(folder).items():
                 if isinstance(node, Folder):
                     entries[name] = left(node)
                 else:

@@ -56,28 +56,32 @@ def decode(content: Buffer, file: str) -> list[AbortedTransaction]:
         entry = AbortedTransaction(*fields)
         if version != _VERSION:
             raise DamagedFile(file, f"entry {index}: version {version}, where only 0 is known")
-        if not (
-            entry.producer_id >= 0
-            and 0 <= entry.first_offset < entry.last_offset
-            and 0 <= entry.last_stable_offset <= entry.last_offset + 1
-            and previous < entry.last_offset
-        ):
+        if not _may_follow(previous, entry):
             raise DamagedFile(file, f"entry {index}: {entry} cannot follow offset {previous}")
         previous = entry.last_offset
         found.append(entry)
     return found
 
 
+def _may_follow(previous_last_offset: int, entry: AbortedTransaction) -> bool:
+    return (
+        entry.producer_id >= 0
+        and 0 <= entry.first_offset < entry.last_offset
+        and 0 <= entry.last_stable_offset <= entry.last_offset + 1
+        and previous_last_offset < entry.last_offset
+    )
+
+
 def count_below(content: Buffer, offset: int) -> int:
-    """Count the entries at the beginning that are whole, in order and end before this offset."""
+    """Count the entries at the beginning that make sense and whose marker is before this offset."""
     previous = -1
     count = 0
-    for version, _, first, last, _ in _ENTRY.iter_unpack(
-        memoryview(content)[: len(content) - len(content) % ENTRY_BYTES]
-    ):
-        if version != _VERSION or not previous < last < offset or first >= last:
+    whole = memoryview(content)[: len(content) - len(content) % ENTRY_BYTES]
+    for version, *fields in _ENTRY.iter_unpack(whole):
+        entry = AbortedTransaction(*fields)
+        if version != _VERSION or not _may_follow(previous, entry) or entry.last_offset >= offset:
             break
-        previous = last
+        previous = entry.last_offset
         count += 1
     return count
 

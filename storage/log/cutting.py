@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from storage.checkpoint import TopicPartition
 from storage.disk.jobs import Job
 from storage.log.flushing import sync
 from storage.log.log import Log
+from storage.log.marks import OffsetFile
 from storage.log.replay import recall_producers, snapshots_of
 from storage.log.segment import Segment
 
@@ -22,12 +24,14 @@ def truncate(log: Log, end_offset: int) -> Job[None]:
     """Cut the log so that it ends at `end_offset`, or before the batch that contains it."""
     if end_offset >= log.end_offset:
         return
-    if end_offset < log.segments[0].base_offset:
-        yield from reset(log, end_offset)
+    kept_end = log.segment_of(end_offset).end_before(end_offset)
+    if end_offset < log.segments[0].base_offset or kept_end < log.start_offset:
+        yield from reset(log, min(end_offset, log.start_offset))
         return
     log.cutting = True
+    log.cuts += 1
     try:
-        yield from _lower_recovery_point(log, _batch_boundary(log, end_offset))
+        yield from _lower_recovery_point(log, kept_end)
         while len(log.segments) > 1 and log.active.base_offset >= end_offset:
             _drop(log, log.segments.pop())
         log.active.cut(end_offset)
@@ -43,6 +47,7 @@ def truncate(log: Log, end_offset: int) -> Job[None]:
 def reset(log: Log, start_offset: int) -> Job[None]:
     """Drop everything and begin anew, empty, at this offset."""
     log.cutting = True
+    log.cuts += 1
     try:
         yield from _lower_recovery_point(log, 0)
         yield from _move_start(log, start_offset)
@@ -75,23 +80,26 @@ def advance_start(log: Log, start_offset: int) -> Job[None]:
     _drop_snapshots(log, below=log.segments[0].base_offset)
 
 
-def _batch_boundary(log: Log, end_offset: int) -> int:
-    """Where a log ends that is cut at this offset: not within a batch."""
-    found = log.segment_of(end_offset).find(end_offset)
-    return min(end_offset, found[1].base_offset) if found else end_offset
-
-
 def _move_start(log: Log, start_offset: int) -> Job[None]:
+    yield from _save(log.marks.log_starts, log.partition, start_offset)
     log.start_offset = start_offset
-    log.marks.log_starts.values[log.partition] = start_offset
-    yield from log.marks.log_starts.save()
 
 
 def _lower_recovery_point(log: Log, offset: int) -> Job[None]:
     points = log.marks.recovery_points
     if points.values.get(log.partition, 0) > offset:
-        points.values[log.partition] = offset
-        yield from points.save()
+        yield from _save(points, log.partition, offset)
+
+
+def _save(file: OffsetFile, partition: TopicPartition, offset: int) -> Job[None]:
+    """Change a mark durably, or not at all: whoever tries again must not find it changed."""
+    before = file.values.get(partition, 0)
+    file.values[partition] = offset
+    try:
+        yield from file.save()
+    except OSError:
+        file.values[partition] = before
+        raise
 
 
 def _drop(log: Log, segment: Segment) -> None:

@@ -102,7 +102,12 @@ class SparseIndex:
         """Write what is pending; return whether there was something. It is not durable yet."""
         if not self._pending:
             return False
-        self._disk.write(self.path, (self._pending,), self._saved_bytes)
+        try:
+            self._disk.write(self.path, (self._pending,), self._saved_bytes)
+        except OSError:
+            # Without room for all of it, nothing may stay: a cut might not find it again.
+            self._disk.truncate(self.path, self._saved_bytes)
+            raise
         self._cache.extend(self.path, self._pending)
         self._saved_bytes += len(self._pending)
         self._pending = bytearray()

@@ -74,6 +74,8 @@ class Log:
         self.unsynced_names = False
         """Whether files were made, renamed or deleted since the folder was last synced."""
         self.cutting = False
+        self.cuts = 0
+        """How often its end was cut: a flush that began before a cut does not count after it."""
         self._bases: list[int] = []
         self._active_path = ""
 
@@ -97,6 +99,16 @@ class Log:
         """Everything before this offset is durable."""
         return self.marks.recovery_points.values.get(self.partition, 0)
 
+    @property
+    def known_high_watermark(self) -> int:
+        """What the replica knew to be committed when it last said so."""
+        return self.marks.high_watermarks.values.get(self.partition, 0)
+
+    def committed(self, high_watermark: int) -> None:
+        """Hear from the replica what is committed: retention and compaction keep to it."""
+        self.marks.high_watermarks.values[self.partition] = high_watermark
+        self.producers.on_high_watermark(high_watermark)
+
     def as_protocol(self) -> ProtocolLog:
         """What a replica's core wants to know of it."""
         return self.epochs.as_log(self.start_offset, self.end_offset)
@@ -104,7 +116,7 @@ class Log:
     def fresh_producers(self) -> Producers:
         """The state of a log that no producer has written to yet."""
         producers = Producers(self.config.max_producers)
-        producers.on_high_watermark(self.marks.high_watermarks.values.get(self.partition, 0))
+        producers.on_high_watermark(self.known_high_watermark)
         return producers
 
     def segments_changed(self) -> None:
@@ -201,13 +213,17 @@ class Log:
         self.disk.truncate(self._active_path, self.active.size_bytes)
         return DiskFull(f"{self._active_path}: {error}")
 
-    def save_indexes(self) -> None:
-        """Write index entries that wait in memory, if there is room; they can wait longer."""
+    def save_indexes(self) -> bool:
+        """Write index entries that wait in memory; without room they wait on, and it is `False`."""
         try:
-            self.note_changes(self.active.save_indexes())
+            changed = self.active.save_indexes()
         except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise DiskFailed(f"{self.active.offsets.path}: {error}") from error
+            if error.errno in NO_ROOM:
+                return False
+            raise DiskFailed(f"{self.active.offsets.path}: {error}") from error
+        if changed:
+            self.note_changes(changed)
+        return True
 
     def note_changes(self, paths: Iterable[str]) -> None:
         """These files have bytes now that are not durable; some of them may be new."""
@@ -264,13 +280,7 @@ class Log:
 
     def find_time(self, timestamp_ms: int, end_offset: int) -> FoundTime | None:
         """Find the first record of this time or later, before `end_offset`."""
-        for segment in self.segments:
-            if segment.max_timestamp_ms < timestamp_ms:
-                continue
-            found = segment.find_time(timestamp_ms)
-            if found is None:
-                continue
-            position, header = found
+        for segment, position, header in self._since(timestamp_ms):
             batch = memoryview(self.disk.read(segment.path(), position, header.size_bytes))
             for record in records.decode(Batch(header, batch)):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
@@ -278,6 +288,15 @@ class Log:
                     seen = record.offset < end_offset
                     return FoundTime(record.offset, record.timestamp_ms, epoch) if seen else None
         return None
+
+    def _since(self, timestamp_ms: int) -> Iterable[tuple[Segment, int, Header]]:
+        """Yield the batches with an offset of the log that have a record of this time or later."""
+        for segment in self.segments:
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            for position, header in segment.find_time(timestamp_ms):
+                if header.last_offset >= self.start_offset:
+                    yield segment, position, header
 
     def newest_time(self, end_offset: int) -> FoundTime | None:
         """Find the first record that has the largest timestamp of all."""

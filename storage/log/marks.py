@@ -55,6 +55,8 @@ class FolderMarks:
     """The offset files of a log folder."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
         self.recovery_points = OffsetFile(disk, f"{folder}/{checkpoint.RECOVERY_POINTS}")
         self.log_starts = OffsetFile(disk, f"{folder}/{checkpoint.LOG_STARTS}")
         self.high_watermarks = OffsetFile(disk, f"{folder}/{checkpoint.HIGH_WATERMARKS}")
@@ -64,6 +66,16 @@ class FolderMarks:
     def files(self) -> tuple[OffsetFile, ...]:
         """All of them."""
         return self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned
+
+    def load(self) -> None:
+        """Read all of them. It blocks.
+
+        What is read is durable before anybody acts on it: a process that was killed may have left
+        a name which the next power failure takes back.
+        """
+        self._disk.fsync_folder(self._folder)
+        for file in self.files:
+            file.load()
 
     def forget(self, partition: TopicPartition) -> None:
         """A log is gone."""

@@ -25,7 +25,7 @@ from storage.log.index import IndexCache
 from storage.log.leftovers import tidy
 from storage.log.log import Log
 from storage.log.marks import FolderMarks
-from storage.log.replay import newest_snapshot, recall_producers
+from storage.log.replay import newest_snapshot, recall_producers, snapshots_of
 from storage.log.scan import Fault, scan
 from storage.log.segment import Segment
 
@@ -65,9 +65,10 @@ def create_log(
     disk.make_folder(folder)
     disk.fsync_folder(folder.rpartition("/")[0])
     log = Log(disk, cache, partition, folder, config, marks)
-    marks.recovery_points.values[partition] = start_offset
-    marks.log_starts.values[partition] = start_offset
+    # First of all nothing is durable: a log of this name may have been here before.
+    marks.recovery_points.values[partition] = 0
     jobs.run(marks.recovery_points.save())
+    marks.log_starts.values[partition] = start_offset
     jobs.run(marks.log_starts.save())
     _begin_at(log, start_offset)
     return log
@@ -91,6 +92,8 @@ def open_log(
     while len(bases) > 1 and start_offset is not None and bases[1] <= start_offset:
         log.new_segment(bases.pop(0)).delete()
     _check_beginning(log, bases, start_offset)
+    if bases and start_offset is not None and bases[0] > start_offset:
+        bases = _drop_after_hole(recovery, bases, start_offset)
     log.start_offset = max(start_offset or 0, bases[0] if bases else 0)
     if not bases:
         _begin_at(log, log.start_offset)
@@ -107,8 +110,10 @@ def open_log(
 
 
 def _begin_at(log: Log, start_offset: int) -> None:
-    """Give a log that has nothing its first segment, durably."""
+    """Give a log that has nothing left its first segment, durably."""
     log.start_offset = start_offset
+    log.epochs, log.producers = Epochs(), log.fresh_producers()
+    _keep_snapshots(log, -1)
     log.segments = [log.new_segment(start_offset)]
     log.active.create()
     log.segments_changed()
@@ -126,6 +131,18 @@ def _check_beginning(log: Log, bases: list[int], start_offset: int | None) -> No
             start_offset,
             f"no segment has this offset, although everything up to {point} was durable",
         )
+
+
+def _drop_after_hole(recovery: Recovery, bases: list[int], start_offset: int) -> list[int]:
+    """What the log began with was not durable yet: nothing that comes after it may stay."""
+    log = recovery.log
+    segments = [log.new_segment(base) for base in bases]
+    lost = sum(log.disk.size(segment.path()) for segment in segments)
+    reason = f"no segment has offset {start_offset}"
+    recovery.torn = TornTail(segments[0].path(), 0, start_offset, reason, lost)
+    for segment in reversed(segments):
+        segment.delete()
+    return []
 
 
 def _open_unread(log: Log) -> bool:
@@ -168,6 +185,7 @@ def _read_again(recovery: Recovery) -> None:
     log = recovery.log
     point = log.recovery_point
     begin = _recall_until(log, point)
+    scanned = []
     expected = log.segments[0].base_offset
     for index, segment in enumerate(log.segments):
         if segment.base_offset != expected:
@@ -176,16 +194,33 @@ def _read_again(recovery: Recovery) -> None:
         following = log.segments[index + 1] if index + 1 < len(log.segments) else None
         if following is not None and following.base_offset <= begin and _trust(segment, log.disk):
             segment.settle()
-        elif fault := _scan(recovery, segment, begin):
-            _cut(recovery, index, fault)
-            break
+        else:
+            scanned.append(segment)
+            if fault := _scan(recovery, segment, begin):
+                _cut(recovery, index, fault)
+                break
         expected = segment.end_offset
     if log.end_offset < point:
         raise _too_short(log)
     for segment in log.segments:
-        segment.save_indexes()
+        if segment in scanned:
+            segment.renew_indexes(begin)
+        if segment is log.active:
+            segment.save_indexes()
+        else:
+            segment.seal()
         log.note_changes(path for path in segment.files if log.disk.exists(path))
+    _keep_snapshots(log, log.end_offset)
     jobs.run(flush(log))
+
+
+def _keep_snapshots(log: Log, end_offset: int) -> None:
+    """Make the snapshots of this log durable, too, and remove those of a tail that is gone."""
+    for offset, path in snapshots_of(log):
+        if offset > end_offset:
+            log.disk.delete(path)
+        else:
+            log.note_changes((path,))
 
 
 def _recall_until(log: Log, point: int) -> int:
@@ -206,10 +241,9 @@ def _recall_until(log: Log, point: int) -> int:
 
 
 def _scan(recovery: Recovery, segment: Segment, begin: int) -> Fault | None:
-    """Read a whole segment and make its indexes anew; what is before `begin` is known already."""
+    """Read a whole segment and index it anew, in memory; what is before `begin` is known."""
     log = recovery.log
-    segment.empty_indexes()
-    segment.keep_aborted_below(begin)
+    segment.forget_indexes()
     epochs = log.epochs.entries
     first_epoch = epochs[-1][0] if epochs and epochs[-1][1] < segment.base_offset else 0
 

@@ -31,11 +31,13 @@ def newest_snapshot(log: Log, limit: int) -> tuple[int, Producers] | None:
     """Load the newest snapshot at or before an offset; one that is damaged does not count."""
     for offset, path in reversed(snapshots_of(log)):
         if offset <= limit:
-            content = checkpoint.read_whole(log.disk, path)
             try:
-                return offset, Producers.load(content, path, log.config.max_producers)
+                content = checkpoint.read_whole(log.disk, path)
+                producers = Producers.load(content, path, log.config.max_producers)
             except DamagedFile:
                 continue
+            producers.on_high_watermark(log.known_high_watermark)
+            return offset, producers
     return None
 
 

@@ -47,6 +47,7 @@ class Segment:
         "max_timestamp_offset",
         "offsets",
         "size_bytes",
+        "suffix",
         "times",
     )
 
@@ -68,15 +69,17 @@ class Segment:
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size_bytes = 0
+        self.suffix = suffix
+        """What its names end with until it takes the place of others."""
         self.first_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_ms = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        self.offsets = SparseIndex(disk, cache, self.path(INDEX + suffix), OFFSET_ENTRY)
-        self.times = SparseIndex(disk, cache, self.path(TIME_INDEX + suffix), TIME_ENTRY)
+        self.offsets = SparseIndex(disk, cache, self.path(INDEX), OFFSET_ENTRY)
+        self.times = SparseIndex(disk, cache, self.path(TIME_INDEX), TIME_ENTRY)
 
-    def path(self, suffix: str = LOG) -> str:
+    def path(self, kind: str = LOG) -> str:
         """The path of one of its files."""
-        return f"{self.folder}/{file_name(self.base_offset, suffix)}"
+        return f"{self.folder}/{file_name(self.base_offset, kind)}{self.suffix}"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -94,6 +97,18 @@ class Segment:
         self.times.forget()
         for path in self.files:
             self._disk.delete(path)
+
+    def rename(self, suffix: str) -> None:
+        """End its names like this from now on; the file of batches gets its name last."""
+        old = self.files[:3]
+        self.suffix = suffix
+        for index, kind in ((self.offsets, INDEX), (self.times, TIME_INDEX)):
+            index.forget()
+            index.path = self.path(kind)
+            # Under this name the cache may have the index of a segment that was replaced.
+            index.forget()
+        for source, target in zip(reversed(old), reversed(self.files[:3]), strict=True):
+            self._disk.rename(source, target)
 
     def note(self, header: Header, position: int) -> None:
         """A batch lies at `position` now, at the end."""
@@ -126,12 +141,15 @@ class Segment:
 
     def keep_aborted_below(self, offset: int) -> None:
         """Forget the markers at or after this offset; what lies after them may be torn."""
+        self._keep_saved_aborted_below(offset)
+        self._unsaved_aborted = [each for each in self._unsaved_aborted if each[2] < offset]
+
+    def _keep_saved_aborted_below(self, offset: int) -> None:
         path = self.path(ABORTED)
         if self._disk.exists(path):
             saved = self._disk.read(path, 0, self._disk.size(path))
             kept = aborted.count_below(saved, offset)
             self._disk.truncate(path, kept * aborted.ENTRY_BYTES)
-        self._unsaved_aborted = [each for each in self._unsaved_aborted if each[2] < offset]
 
     def save_indexes(self) -> tuple[str, ...]:
         """Write what the indexes still hold in memory; return the files that changed."""
@@ -141,7 +159,13 @@ class Segment:
             if not self._disk.exists(path):
                 self._disk.create(path)
             entries = aborted.encode(self._unsaved_aborted)
-            self._disk.write(path, (entries,), self._disk.size(path))
+            size_bytes = self._disk.size(path)
+            try:
+                self._disk.write(path, (entries,), size_bytes)
+            except OSError:
+                # Without room for all of it, nothing may stay: the next attempt comes behind it.
+                self._disk.truncate(path, size_bytes)
+                raise
             self._unsaved_aborted = []
             changed.append(path)
         return tuple(changed)
@@ -158,12 +182,20 @@ class Segment:
         self.times.adopt(time_bytes)
         self._recall_time()
 
-    def empty_indexes(self) -> None:
-        """Its indexes are made anew from its batches, which follow."""
+    def forget_indexes(self) -> None:
+        """Its indexes are made anew from its batches, which follow. The files stay as they are."""
         for index in (self.offsets, self.times):
             index.forget()
-            self._disk.create(index.path)
         self.trust(0, 0, 0)
+
+    def renew_indexes(self, known_below: int) -> None:
+        """Its batches are read and found good: empty the files for what they said.
+
+        Of aborted transactions, those with a marker before `known_below` were not noted again.
+        """
+        for index in (self.offsets, self.times):
+            self._disk.create(index.path)
+        self._keep_saved_aborted_below(known_below)
 
     def settle(self) -> None:
         """Find out where it ends, from the headers that follow the last index entry."""
@@ -194,6 +226,16 @@ class Segment:
         self._recall_time()
         self.settle()
 
+    def end_before(self, offset: int) -> int:
+        """Where the batches end that lie wholly before this offset: earlier if there is a gap."""
+        entry = self.offsets.floor(offset - 1 - self.base_offset)
+        end_offset = self.base_offset
+        for _, header in self.walk(entry[1] if entry else 0):
+            if header.last_offset >= offset:
+                break
+            end_offset = header.end_offset
+        return end_offset
+
     def _recall_time(self) -> None:
         last = self.times.last
         self._last_indexed_ms = self.max_timestamp_ms = last[0] if last else NO_TIMESTAMP
@@ -207,16 +249,13 @@ class Segment:
                 return position, header
         return None
 
-    def find_time(self, timestamp_ms: int) -> tuple[int, Header] | None:
-        """Return the first batch that has a record of this time or later."""
+    def find_time(self, timestamp_ms: int) -> Iterator[tuple[int, Header]]:
+        """Yield the batches that have a record of this time or later, or had one."""
         entry = self.times.below(timestamp_ms)
         begin = self.find(self.base_offset + entry[1]) if entry else (0, None)
-        if begin is None:
-            return None
-        for position, header in self.walk(begin[0]):
+        for position, header in self.walk(begin[0] if begin else self.size_bytes):
             if header.max_timestamp_ms >= timestamp_ms:
-                return position, header
-        return None
+                yield position, header
 
     def boundary(self, start: int, limit: int) -> int:
         """Return where the last whole batch before position `limit` ends; one batch at least."""

@@ -130,9 +130,10 @@ def abandon(state: ReplicaState, error: ErrorCode, effects: list[Effect]) -> Non
     """Tell all who wait that nobody will serve them here."""
     role = state.role
     if isinstance(role, Leader):
-        effects.extend(_refusals((*role.waiting, *role.writes), error))
+        effects.extend(refusals((*role.waiting, *role.writes), error))
     effects.extend(Refuse(parked.correlation, error) for parked in state.parked)
 
 
-def _refusals(waiting: tuple[Waiting, ...], error: ErrorCode) -> list[Refuse]:
+def refusals(waiting: tuple[Waiting, ...], error: ErrorCode) -> list[Refuse]:
+    """Tell each of these producers, unless it wants no answer."""
     return [Refuse(each.correlation, error) for each in waiting if each.wants_reply]

@@ -6,7 +6,7 @@ import attrs
 
 from protocol.errors import ErrorCode
 from protocol.machine import NOTHING, Effect, Effects
-from protocol.replication.actions.consequences import advance_high_watermark, arrived
+from protocol.replication.actions.consequences import advance_high_watermark, arrived, refusals
 from protocol.replication.actions.table import action, not_leading, refuse
 from protocol.replication.effects import Append, ProduceDone, Refuse
 from protocol.replication.events import (
@@ -130,6 +130,18 @@ def _after_write(
         writes=leader.writes[1:],
         waiting=waiting,
         waiting_bytes=waiting_bytes,
+    )
+
+
+def without_writes(leader: Leader, end_offset: Offset, effects: list[Effect]) -> Leader:
+    """Nothing in flight was written: its producers are refused, its offsets are free again."""
+    effects.extend(refusals(leader.writes, ErrorCode.KAFKA_STORAGE_ERROR))
+    return with_queues(
+        leader,
+        reserved_end=end_offset,
+        writes=(),
+        waiting=leader.waiting,
+        waiting_bytes=leader.waiting_bytes - sum(write.size_bytes for write in leader.writes),
     )
 
 

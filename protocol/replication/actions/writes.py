@@ -11,9 +11,15 @@ from protocol.errors import ErrorCode
 from protocol.machine import NOTHING, Effect, Effects
 from protocol.replication.actions.consequences import abandon
 from protocol.replication.actions.follow import complete_write
-from protocol.replication.actions.produce import finish_append
+from protocol.replication.actions.produce import finish_append, without_writes
 from protocol.replication.actions.table import action
-from protocol.replication.events import Appended, RetentionDeleted, StorageFailed, Truncated
+from protocol.replication.events import (
+    Appended,
+    AppendsRefused,
+    RetentionDeleted,
+    StorageFailed,
+    Truncated,
+)
 from protocol.replication.log import advanced
 from protocol.replication.rules import Rules
 from protocol.replication.state import Follower, Leader, ReplicaState, Status
@@ -29,6 +35,26 @@ def finish_appending(
         return finish_append(rules, state, state.role, event.end_offset)
     if isinstance(state.role, Follower):
         return complete_write(rules, state, state.role, event.end_offset)
+    return state, NOTHING
+
+
+@action("RefuseAppends", AppendsRefused, mirrors=())
+def refuse_appends(
+    rules: Rules, state: ReplicaState, event: AppendsRefused, now_ms: int
+) -> tuple[ReplicaState, Effects]:
+    """The disk is full: producers are told, a follower asks again later, the log stays as it is."""
+    del rules, event
+    role = state.role
+    if isinstance(role, Leader):
+        effects: list[Effect] = []
+        leader = without_writes(role, state.log.end_offset, effects)
+        return attrs.evolve(state, role=leader), tuple(effects)
+    if isinstance(role, Follower) and role.write is not None:
+        if role.write.log.end_offset <= state.log.end_offset:
+            raise ValueError("this follower cuts its log: it has no append to refuse")
+        retry_ms = now_ms + state.config.fetch_retry_ms
+        follower = attrs.evolve(role, write=None, next_fetch_ms=retry_ms)
+        return attrs.evolve(state, role=follower), NOTHING
     return state, NOTHING
 
 

@@ -90,6 +90,12 @@ def completion(state: ReplicaState, number: int) -> Event | None:
     return None
 
 
+def refused_append(state: ReplicaState, number: int) -> Event | None:
+    """Storage has no room for what is being written."""
+    done = completion(state, number)
+    return e.AppendsRefused("no room") if isinstance(done, e.Appended) else None
+
+
 def fetch(state: ReplicaState, number: int) -> Event:
     """A follower asks in the right epoch, mostly for an offset at which the logs agree."""
     log = state.log
@@ -177,7 +183,7 @@ def produce(state: ReplicaState, number: int) -> Event:
 
 RARE = {"StorageFailed", "Resigned", "Deleted"}
 RECIPES = [*[completion] * 8, *[fetch] * 5, *[answer] * 5, *[produce] * 5, *[learn] * 2]
-RECIPES += [divergence, lead, follow, refusal, delete, reset, ask, ask]
+RECIPES += [refused_append, divergence, divergence, lead, follow, refusal, delete, reset, ask, ask]
 
 
 def blind(kind: type[Event]) -> st.SearchStrategy[Event]:
@@ -266,6 +272,6 @@ def tried(
     except (InvariantViolation, RemoteProtocolError) as error:
         return (), error
     except ValueError as error:
-        if not isinstance(event, e.Appended | e.Truncated):
+        if not isinstance(event, e.Appended | e.AppendsRefused | e.Truncated):
             raise
         return (), error

@@ -27,7 +27,7 @@ def test_offset_range_count_and_times_follow_from_the_records(
 
 
 @given(batches(codecs=(NONE,)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_unchanged_uncompressed_batch_is_rebuilt_byte_for_byte(payload: bytearray) -> None:
     batch = only(payload)
     if batch.header.attributes & LOG_APPEND_TIME:
@@ -38,7 +38,7 @@ def test_an_unchanged_uncompressed_batch_is_rebuilt_byte_for_byte(payload: bytea
 
 
 @given(batches(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rebuilding_keeps_what_is_kept_and_what_identifies_the_batch(
     payload: bytearray, data: st.DataObject
 ) -> None:

@@ -157,26 +157,23 @@ def test_flipped_checksums_inside_streams_are_seen() -> None:
         assert error_of(codec, bytes(damaged)) is ErrorCode.CORRUPT_MESSAGE
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        b"\xff\xff\xff\xff\x07" + bytes(100),
-        b"\xff\xff\x3f" + bytes(100),
-    ],
-    ids=["2 GiB", "1 MiB"],
-)
-def test_a_size_that_snappy_only_claims_is_not_believed(block: bytes) -> None:
-    framed = XERIAL_HEADER + struct.pack(">i", len(block)) + block
-    codes = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
-    assert error_of(SNAPPY, block) in codes
-    assert error_of(SNAPPY, framed) in codes
+def test_a_size_that_snappy_only_claims_is_not_believed() -> None:
+    for size, block in (
+        ((1 << 31) - 1, b"\xff\xff\xff\xff\x07" + bytes(100)),
+        ((1 << 20) - 1, b"\xff\xff\x3f" + bytes(100)),
+    ):
+        framed = XERIAL_HEADER + struct.pack(">i", len(block)) + block
+        for packed in (block, framed):
+            with pytest.raises(InvalidBatch, match=f"{len(block)} bytes never become {size}"):
+                decompress(SNAPPY, packed, 1 << 31)
+            assert error_of(SNAPPY, packed, size - 1) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize("size", [-1, 0, 5, 1 << 30, -(1 << 31)])
+@pytest.mark.parametrize("size", [-1, 0, 2, 1 << 30, -(1 << 31)])
 def test_a_snappy_block_that_is_not_there_is_corrupt(size: int) -> None:
-    assert error_of(SNAPPY, XERIAL_HEADER + struct.pack(">i", size) + b"\x00") is (
-        ErrorCode.CORRUPT_MESSAGE
-    )
+    with pytest.raises(InvalidBatch, match="a block is not as long as it says") as caught:
+        decompress(SNAPPY, XERIAL_HEADER + struct.pack(">i", size) + b"\x00", MIB)
+    assert caught.value.error is ErrorCode.CORRUPT_MESSAGE
 
 
 def zstd_claiming(size: int) -> bytes:
@@ -188,6 +185,21 @@ def zstd_claiming(size: int) -> bytes:
 def test_a_size_that_zstd_only_claims_is_not_believed(size: int) -> None:
     assert decompress(ZSTD, zstd_claiming(4), 4) == b"data"
     assert error_of(ZSTD, zstd_claiming(size)) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_zstd_frame_ends_with_its_checksum() -> None:
+    packed = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
+    for missing in range(1, 5):
+        with pytest.raises(InvalidBatch, match="the frame ends too early"):
+            decompress(ZSTD, packed[:-missing], MIB)
+
+
+def test_a_zstd_frame_to_be_skipped_is_corrupt() -> None:
+    skippable = bytes.fromhex("502a4d18") + struct.pack("<I", 4) + b"skip"
+    for packed in (skippable + zstandard.compress(b"x"), zstandard.compress(b"x") + skippable):
+        with pytest.raises(InvalidBatch, match="there is no frame here") as caught:
+            decompress(ZSTD, packed, MIB)
+        assert caught.value.error is ErrorCode.CORRUPT_MESSAGE
 
 
 ZEROS = bytes(100 * MIB)

@@ -17,7 +17,9 @@ def control(key: bytes | None, value: bytes | None) -> Batch:
     return only(build([Record(0, 0, key, value)], control=True, transactional=True))
 
 
-@pytest.mark.parametrize(("kind", "kind_byte"), [(MarkerKind.ABORT, "00"), (MarkerKind.COMMIT, "01")])
+@pytest.mark.parametrize(
+    ("kind", "kind_byte"), [(MarkerKind.ABORT, "00"), (MarkerKind.COMMIT, "01")]
+)
 def test_a_marker_has_the_bytes_that_kafka_writes(kind: MarkerKind, kind_byte: str) -> None:
     batch = marker(kind, 4321, 7, 9, 1000, base_offset=55, leader_epoch=3)
     without_checksum = batch[:17] + batch[21:]
@@ -53,7 +55,9 @@ def test_what_is_no_control_batch_is_no_marker() -> None:
 
 
 def test_an_emptied_marker_says_nothing() -> None:
-    assert read_marker(only(rebuild(only(marker(MarkerKind.COMMIT, 1, 1, 1, 1)).header, []))) is None
+    assert (
+        read_marker(only(rebuild(only(marker(MarkerKind.COMMIT, 1, 1, 1, 1)).header, []))) is None
+    )
 
 
 def test_later_versions_are_read_as_far_as_they_are_known() -> None:

@@ -65,7 +65,7 @@ def test_a_flipped_bit_of_offset_or_epoch_changes_nothing_else(position: int) ->
 
 
 @given(batches(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_batch_cut_short_is_refused(batch: bytearray, data: st.DataObject) -> None:
     length = data.draw(st.integers(1, len(batch) - 1))
     assert error_of(bytes(batch[:length])).error is ErrorCode.CORRUPT_MESSAGE

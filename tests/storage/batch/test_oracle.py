@@ -74,7 +74,7 @@ def read_by_oracle(batch: Any) -> list[Record]:
 
 
 @given(records(), st.sampled_from(CODECS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_kafka_python_writes_we_read(found: list[Record], codec: int) -> None:
     assert [plain(each) for each in decode(only(written_by_oracle(found, codec)))] == found
 
@@ -88,7 +88,7 @@ def test_kafka_python_really_compresses(codec: int) -> None:
 
 
 @given(BASE_OFFSETS.flatmap(lambda base: records(base, gaps=True)), st.sampled_from(CODECS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_we_write_kafka_python_reads(found: list[Record], codec: int) -> None:
     batch = build(found, base_offset=found[0].offset, codec=codec)
     assert read_by_oracle(MemoryRecords(bytes(batch)).next_batch()) == found
@@ -101,7 +101,7 @@ def test_what_we_write_kafka_python_reads(found: list[Record], codec: int) -> No
     st.integers(0, 1 << 14),
     st.integers(0, 1 << 30),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_uncompressed_batch_has_the_very_bytes_that_kafka_python_writes(
     found: list[Record],
     transactional: bool,

@@ -31,7 +31,7 @@ def test_a_record_has_the_bytes_of_the_format() -> None:
 
 
 @given(records(gaps=True, times_ms=ANY_TIMES_MS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_is_encoded_is_decoded(found: list[Record]) -> None:
     assert [plain(each) for each in decode(only(build(found)))] == found
 
@@ -111,6 +111,19 @@ def test_a_count_that_is_not_there_is_invalid(count: int) -> None:
     tracemalloc.stop()
     assert error.error is ErrorCode.INVALID_RECORD
     assert peak < 1 << 20
+
+
+def test_a_count_that_cannot_be_is_seen_before_the_first_record() -> None:
+    with pytest.raises(InvalidBatch, match="2 records in 13 bytes"):
+        next(decode(with_body(ONE, BODY, record_count=2, last_offset_delta=1)))
+
+
+def test_no_field_is_read_beyond_its_record() -> None:
+    # Its header count is missing, and what follows would do.
+    for following in (b"", b"\x00\x00\x00\x00"):
+        error = error_of(with_body(ONE, b"\x0c\x00\x00\x00\x02k\x01" + following))
+        assert error.reason == "no number of 32 bits"
+        assert error.position == HEADER_BYTES + 7
 
 
 def test_any_negative_length_means_none_as_in_kafka() -> None:

@@ -1,4 +1,4 @@
-"""Batches that librdkafka and aiokafka wrote: read, stored and written again (vectors/README.md)."""
+"""Batches that librdkafka and aiokafka wrote, read, stored and written again: see their README."""
 
 from pathlib import Path
 

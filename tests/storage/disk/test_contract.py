@@ -1,5 +1,6 @@
 """What the seam promises, asked of every disk."""
 
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -97,6 +98,14 @@ async def test_deleting_and_making_what_is_so_already_is_no_error(disk: Disk, fo
     assert disk.list(folder) == ["sub"]
 
 
+async def test_a_folder_is_not_made_where_a_file_is(disk: Disk, folder: str) -> None:
+    disk.create(f"{folder}/log")
+    with pytest.raises(FileExistsError):
+        disk.make_folder(f"{folder}/log")
+    with pytest.raises(NotADirectoryError):
+        disk.delete_folder(f"{folder}/log")
+
+
 async def test_names_are_listed_in_order(disk: Disk, folder: str) -> None:
     for name in ("b", "a", "c"):
         disk.create(f"{folder}/{name}")
@@ -129,6 +138,33 @@ async def test_a_renamed_folder_takes_its_files_along(disk: Disk, folder: str) -
     disk.create(f"{folder}/a/log")
     disk.write(f"{folder}/a/log", [b"other"], 0)
     assert disk.read(f"{folder}/b/log", 0, 9) == b"first"
+
+
+async def test_a_rename_that_cannot_be_is_refused(disk: Disk, folder: str) -> None:
+    disk.make_folder(f"{folder}/full")
+    disk.make_folder(f"{folder}/empty")
+    disk.create(f"{folder}/full/log")
+    disk.create(f"{folder}/file")
+    for source, target, code in (
+        ("full", "full/log/x", errno.ENOTDIR),
+        ("full", "full/x", errno.EINVAL),
+        ("full/log", "full", errno.ENOTEMPTY),
+        ("empty", "full", errno.ENOTEMPTY),
+        ("full", "file", errno.ENOTDIR),
+        ("file", "empty", errno.EISDIR),
+        ("none", "file", errno.ENOENT),
+        ("file", "none/file", errno.ENOENT),
+    ):
+        with pytest.raises(OSError, match="Errno") as caught:
+            disk.rename(f"{folder}/{source}", f"{folder}/{target}")
+        assert caught.value.errno == code, (source, target)
+    with pytest.raises(OSError, match="not empty"):
+        disk.delete_folder(f"{folder}/full")
+    disk.rename(f"{folder}/full", f"{folder}/full")
+    disk.rename(f"{folder}/file", f"{folder}/file")
+    disk.rename(f"{folder}/full", f"{folder}/empty")
+    assert disk.list(folder) == ["empty", "file"]
+    assert disk.list(f"{folder}/empty") == ["log"]
 
 
 async def test_a_pinned_file_outlives_its_name(disk: Disk, folder: str) -> None:

@@ -102,18 +102,28 @@ async def test_a_cancelled_disk_waits_for_its_threads_and_calls_nobody(tmp_path:
     gate = Gate()
     results: list[object] = []
     begun: list[object] = []
-    with trio.CancelScope() as scope:
-        async with open_trio_disk(max_threads=1) as disk:
-            disk.create(f"{tmp_path}/log")
-            disk.submit(gate.work, results.append)
-            await gate.entered.wait()
-            disk.submit(lambda: begun.append(1), results.append)
-            await trio.testing.wait_all_tasks_blocked()
-            scope.cancel()
-            open_then = len(disk._files)
-            trio.lowlevel.current_trio_token().run_sync_soon(gate.let_go)
+    left = trio.Event()
+    scope = trio.CancelScope()
+
+    async def use_a_disk() -> None:
+        with scope:
+            async with open_trio_disk(max_threads=1) as disk:
+                disk.create(f"{tmp_path}/log")
+                disk.submit(gate.work, results.append)
+                await gate.entered.wait()
+                disk.submit(lambda: begun.append(1), results.append)
+                await trio.Event().wait()
+        left.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(use_a_disk)
+        await gate.entered.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not left.is_set()
+        gate.let_go()
     assert scope.cancelled_caught
-    assert (open_then, disk._files) == (1, {})
     assert results == []
     assert begun == []
 

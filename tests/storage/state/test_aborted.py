@@ -10,7 +10,14 @@ from hypothesis import given
 
 from storage.checkpoint import MAX_FILE_BYTES, MAX_INT64
 from storage.errors import DamagedFile
-from storage.log.aborted import ENTRY_BYTES, AbortedTransaction, decode, encode, overlapping
+from storage.log.aborted import (
+    ENTRY_BYTES,
+    AbortedTransaction,
+    count_below,
+    decode,
+    encode,
+    overlapping,
+)
 
 FILE = "00000000000000000000.txnindex"
 CONTENT = bytes.fromhex(
@@ -74,7 +81,7 @@ def test_aborted_transactions_come_back(entries: list[AbortedTransaction]) -> No
         (packed(0, 1, 5, 15, 13) * 2, "entry 1: .* cannot follow offset 15"),
         (packed(0, 1, 5, 15, 13) + packed(0, 2, 5, 14, 13), "entry 1"),
         (bytes(34 * 2), "entry 0"),
-        (bytes(MAX_FILE_BYTES + 34), "67108898 bytes"),
+        (bytes(MAX_FILE_BYTES + 34), "67108898 bytes, where at most"),
     ],
 )
 def test_what_is_wrong_with_an_index_is_said(content: bytes, reason: str) -> None:
@@ -90,6 +97,37 @@ def test_arbitrary_bytes_are_an_index_or_damaged(content: bytes) -> None:
     except DamagedFile:
         return
     assert encode(entries) == content
+
+
+@pytest.mark.parametrize(("offset", "count"), [(15, 0), (16, 1), (17, 2), (99, 2)])
+def test_a_cut_keeps_the_markers_before_it(offset: int, count: int) -> None:
+    assert count_below(CONTENT, offset) == count
+
+
+@given(indexes(largest=100), st.binary(max_size=70), st.integers(0, 120))
+def test_a_torn_or_damaged_end_is_not_counted(
+    entries: list[AbortedTransaction], end: bytes, offset: int
+) -> None:
+    content = encode(entries) + end
+    count = count_below(content, offset)
+    kept = decode(content[: count * ENTRY_BYTES], FILE)
+    assert kept[: len(entries)] == [each for each in entries if each.last_offset < offset]
+    assert all(each.last_offset < offset for each in kept)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        packed(1, 1, 20, 25, 13),
+        packed(0, -1, 20, 25, 13),
+        packed(0, 1, 25, 25, 13),
+        packed(0, 1, 20, 25, 27),
+        packed(0, 1, 5, 16, 13),
+        bytes(34),
+    ],
+)
+def test_nothing_after_a_damaged_entry_is_counted(bad: bytes) -> None:
+    assert count_below(CONTENT + bad + packed(0, 1, 30, 35, 36), 99) == 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
@@ -103,9 +105,10 @@ def test_arbitrary_bytes_are_offsets_or_damaged(content: bytes) -> None:
     assert sorted(encode_offsets(offsets).split()) == sorted(content.split())
 
 
-def test_a_file_too_large_is_not_read() -> None:
+@pytest.mark.parametrize("decode", [decode_offsets, decode_clean_shutdown])
+def test_a_file_too_large_is_not_read(decode: Callable[[bytes, str], object]) -> None:
     with pytest.raises(DamagedFile, match="67108865 bytes"):
-        decode_offsets(bytes(MAX_FILE_BYTES + 1), FILE)
+        decode(bytes(MAX_FILE_BYTES + 1), FILE)
 
 
 @pytest.mark.parametrize(

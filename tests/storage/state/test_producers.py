@@ -131,6 +131,15 @@ def test_a_decided_transaction_is_unstable_until_its_marker_is_replicated(
     assert producers.first_unstable_offset is None
 
 
+def test_an_older_high_watermark_takes_nothing_back(header_of: HeaderOf) -> None:
+    producers = Producers()
+    producers.on_high_watermark(7)
+    producers.on_high_watermark(3)
+    producers.observe(header_of(5, producer=1, transactional=True))
+    producers.observe_marker(header_of(6, producer=1, control=True), COMMIT, 0)
+    assert producers.first_unstable_offset is None
+
+
 def test_a_high_watermark_told_first_keeps_a_replay_small(header_of: HeaderOf) -> None:
     producers = Producers()
     producers.on_high_watermark(1_000)

@@ -1,0 +1,3 @@
+"""(later)"""
+from storage.testing.crashes import Outcome
+def run_rot(seed: int) -> Outcome: ...
