@@ -3,15 +3,17 @@
 # What to show a newcomer, and what to run for hours. `make deep` goes on where it was interrupted.
 DEMO := .venv/bin/hwmark demo
 DEEP := .venv/bin/hwmark check --suite deep --resume
+STORM := .venv/bin/python scripts/crash_storm.py --runs 10000
+FUZZ := .venv/bin/python scripts/fuzz.py
 
 # `make setup LOCK=locks/spark.lock` adds Spark, which no room uses yet.
 LOCK ?= locks/dev.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick deep bench docs tables lock clean
+.PHONY: help setup demo test quick deep bench performance docs tables lock clean
 
 help: ## list these commands
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 setup: ## prepare .venv, the locked packages and Java; nothing else
 	@scripts/setup $(LOCK)
@@ -26,10 +28,16 @@ quick: setup ## the inner loop, under five minutes: all of it except slow tests
 	@.venv/bin/python scripts/stages.py quick
 
 deep: setup ## the long checks; run it again to go on where it stopped
+	@$(STORM)
+	@$(FUZZ) --target batch --runs 1000000
+	@$(FUZZ) --target log --runs 100000
 	@$(DEEP)
 
 bench: setup ## run every benchmark and print its figures
 	@.venv/bin/python scripts/stages.py bench
+
+performance: setup ## run every benchmark and write docs/performance.md
+	@.venv/bin/python scripts/performance.py
 
 docs: setup ## rewrite the generated parts of docs/, show the changelog to come
 	@.venv/bin/python scripts/architecture.py

@@ -10,6 +10,7 @@ import json as json_text
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from rich.progress import (
 from rich.text import Text
 
 from hwmark.console import say
-from hwmark.log_dump import DumpOptions, run_dump
+from hwmark.log_dump import DumpOptions, Terminal, run_dump
 from hwmark.tables import Cell, Rows
 from spec.runner import JobError, ended
 from storage.checkpoint import MAX_INT64, TopicPartition
@@ -190,18 +191,18 @@ def _bar(total_bytes: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _print_report(report: FolderReport) -> None:
-    console = Console(highlight=False)
+    console = Terminal()
     headings = (
         *("partition", "verdict", "offsets", "segments#", "batches#", "records#", "bytes#"),
     )
     rows = tuple(_row(part) for part in report.partitions)
-    console.print(Rows(headings, rows).for_terminal(console.width))
+    console.print(Rows(headings, rows).for_terminal(console.width), soft_wrap=False)
     for finding in report.all_findings:
         _print_finding(console, finding)
 
 
 def _row(part: PartitionReport) -> tuple[Cell, ...]:
-    offsets = f"{part.start_offset:,} to {part.end_offset:,}"
+    offsets = f"{part.start_offset:,} to {part.end_offset - 1:,}"
     return (
         Cell(part.partition.folder_name),
         Cell(part.verdict, _COLOURS[part.verdict]),
@@ -218,9 +219,9 @@ def _print_finding(console: Console, finding: Finding) -> None:
     line = Text(f"\n{finding.level.value}: ", colour) + Text(
         finding.where, "bold" if colour != "dim" else colour
     )
-    console.print(line, soft_wrap=True)
-    console.print(Text(f"  {finding.reason}", colour), soft_wrap=True)
-    console.print(Text(f"  {finding.advice}", "dim"), soft_wrap=True)
+    console.print(line)
+    console.print(Text(f"  {finding.reason}", colour))
+    console.print(Text(f"  {finding.advice}", "dim"))
 
 
 def _repair(path: Path, partition: str | None, *, truncate: bool, ask: bool, json: bool) -> int:
@@ -258,7 +259,7 @@ def _tell_repaired(plan: repair.FolderPlan, after: FolderReport, *, json: bool) 
 
 
 def _print_plan(plan: repair.FolderPlan) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal()
     if plan.empty:
         console.print(Text("nothing is wrong, and nothing was done", "green"))
     for each in plan.partitions:
@@ -270,9 +271,11 @@ def _print_plan(plan: repair.FolderPlan) -> None:
         if each.cut_path is not None:
             name = Path(each.cut_path).name
             console.print(f"  {name} is cut to {each.cut_position:,} bytes", markup=False)
-        for path in each.whole_files:
-            console.print(Text(f"  {Path(path).name} is set aside", "dim"))
-        console.print(f"  what is removed is kept in {each.kept_in}", markup=False)
+        if each.whole_files:
+            kinds = Counter("".join(Path(path).suffixes) for path in each.whole_files)
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+            console.print(f"  whole files that go: {counts}", markup=False)
+        console.print(f"  what goes is kept in {each.kept_in}", markup=False)
     for path in plan.shared_files:
         console.print(Text(f"{path} is set aside in {plan.kept_in}"))
 

@@ -27,7 +27,7 @@ from storage.inspect.dump import CODEC_NAMES, Row, SeenBatch, SeenFault
 
 _SHOWN_BYTES: Final = 60
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LINE: Final = "{:>25} {:>12} {:>10} {:>6} {:>8} {:7} {:>22} {:>17}  {:24} {:5} {}"
+_LINE: Final = "{:>17} {:>10} {:>8} {:>6} {:>7} {:6} {:>14} {:>11}  {:24} {:5} {}"
 _HEADINGS: Final = (
     *("offsets", "position", "bytes", "epoch", "records", "codec"),
     *("producer:epoch", "sequences", "largest time", "crc", ""),
@@ -117,7 +117,7 @@ class _TextPrinter:
     """Columns, with a line of headings above each segment. What is wrong is red."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Terminal()
         self._first = True
 
     def segment(self, path: str, size_bytes: int) -> None:
@@ -133,7 +133,8 @@ class _TextPrinter:
         producer, sequences = "-", "-"
         if header.producer_id != NO_PRODUCER:
             producer = f"{header.producer_id}:{header.producer_epoch}"
-            sequences = f"{header.base_sequence}-{header.last_sequence}"
+            if header.base_sequence >= 0:
+                sequences = f"{header.base_sequence}-{header.last_sequence}"
         line = _LINE.format(
             f"{header.base_offset}-{header.last_offset}",
             seen.position,
@@ -158,7 +159,7 @@ class _TextPrinter:
         self._console.print(Text(text, "bold red"))
 
     def record(self, _seen: SeenBatch, record: Record) -> None:
-        line = f"{record.offset:>25}   {time_text(record.timestamp_ms)}"
+        line = f"{record.offset:>17}   {time_text(record.timestamp_ms)}"
         line += f"  {_text(record.key)} = {_text(record.value)}"
         for name, value in record.headers:
             line += f"  {shown(name)}: {_text(value)}"
@@ -178,6 +179,17 @@ class _TextPrinter:
 
 
 _Printer = _JsonPrinter | _TextPrinter
+
+
+class Terminal(Console):
+    """A console that lets its caller decide how to end when nobody reads any more."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, soft_wrap=True)
+
+    def on_broken_pipe(self) -> None:
+        """Pass it on; rich would end the program with status 1, which says something else here."""
+        raise BrokenPipeError
 
 
 def _aligned(row: Row, widths: dict[str, int]) -> Iterable[str]:

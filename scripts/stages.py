@@ -57,7 +57,8 @@ def stage_from_table(name: str, table: dict[str, Any]) -> Stage:
         folder = table["modules"]
         files = sorted(ROOT.joinpath(folder).glob("[!_]*.py"))
         commands += [(sys.executable, "-m", f"{folder}.{file.stem}") for file in files]
-    return Stage(name, tuple(commands), table["budget_s"], measured="pytest" in table)
+    measured = "pytest" in table and table.get("coverage", True)
+    return Stage(name, tuple(commands), table["budget_s"], measured)
 
 
 def descendants(pid: int) -> list[int]:

@@ -7,7 +7,12 @@ takes a whole folder offline. None of them is a bug of ours: those raise `Invari
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 from protocol.errors import ErrorCode
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StorageError(Exception):
@@ -51,3 +56,9 @@ class DiskFull(StorageError):  # noqa: N818
 
 class DiskFailed(StorageError):  # noqa: N818
     """A folder's disk answered with an error: nothing there may be trusted or written now."""
+
+
+def disk_error(error: OSError, place: str) -> DiskFull | DiskFailed:
+    """Say what an error of the system means for whoever uses the disk."""
+    kind = DiskFull if error.errno in NO_ROOM else DiskFailed
+    return kind(f"{place}: {error}")

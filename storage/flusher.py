@@ -3,21 +3,31 @@
 A round covers every log that asked before it began; what asks meanwhile shares the next one. So a
 thousand appends to a hundred partitions cost a few rounds, not a thousand fsyncs. The clock is the
 caller's.
+
+A flush that failed is the last one. After it, the system may call bytes clean which never reached
+the disk, so that a second fsync succeeds and means nothing.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 import attrs
 
 from storage.disk.seam import Disk
-from storage.errors import DiskFailed, StorageError
+from storage.errors import StorageError
 from storage.log.flushing import Flush, begin
 from storage.log.log import Log
 
 Done = Callable[[StorageError | None], None]
+
+
+class LogClosed(StorageError):  # noqa: N818 - it names the thing, like the other errors
+    """The log went away before it was flushed. The disk has nothing to do with it."""
 
 
 @attrs.frozen
@@ -49,12 +59,23 @@ FLUSH_ALWAYS: Final = FlushPolicy(every_records=1)
 class Flusher:
     """The flush rounds of one folder."""
 
-    def __init__(self, disk: Disk, policy: FlushPolicy) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        policy: FlushPolicy,
+        failed: Callable[[StorageError], None] = lambda _error: None,
+    ) -> None:
         self.policy = policy
         self.rounds = 0
+        self.failure: StorageError | None = None
+        """Why nothing is flushed any more, if so."""
         self._disk = disk
+        self._tell_failure = failed
         self._asked: dict[Log, list[Done]] = {}
         self._running = False
+        self._after_round: deque[Callable[[], None]] = deque()
+        self._when_idle: deque[Callable[[], None]] = deque()
+        self._closed: WeakSet[Log] = WeakSet()
         self._unflushed_since_ms: dict[Log, int] = {}
 
     def appended(self, log: Log, now_ms: int, done: Done) -> None:
@@ -67,10 +88,17 @@ class Flusher:
             self._unflushed_since_ms.setdefault(log, now_ms)
         done(None)
         if policy.every_records is not None and log.unflushed_records >= policy.every_records:
-            self.flush(log, _nobody)
+            self.flush(log)
 
-    def flush(self, log: Log, done: Done) -> None:
+    def flush(self, log: Log, done: Done | None = None) -> None:
         """Make a log durable in the next round."""
+        done = done or _nobody
+        refusal = self.failure
+        if log in self._closed:
+            refusal = LogClosed(f"{log.folder} is closed")
+        if refusal is not None:
+            done(refusal)
+            return
         waiting = self._asked.setdefault(log, [])
         # Whoever only wants it to happen once does not need to be told twice.
         if done is not _nobody or not waiting:
@@ -91,41 +119,74 @@ class Flusher:
             return
         due = [log for log, since in self._unflushed_since_ms.items() if since + every_ms <= now_ms]
         for log in due:
-            self.flush(log, _nobody)
+            del self._unflushed_since_ms[log]
+            self.flush(log)
 
-    def forget(self, log: Log) -> None:
-        """A log goes away; whoever waits for it is told that it failed."""
+    def close(self, log: Log) -> None:
+        """A log goes away: it is not flushed any more, except by a round that is under way."""
+        self._closed.add(log)
         self._unflushed_since_ms.pop(log, None)
-        for done in self._asked.pop(log, ()):
-            done(DiskFailed(f"{log.folder}: the log is closed"))
+        _tell(self._asked.pop(log, []), LogClosed(f"{log.folder} is closed"))
+
+    def after_round(self, then: Callable[[], None]) -> None:
+        """Call when no round is under way: now, or between this one and the next."""
+        if self._running:
+            self._after_round.append(then)
+        else:
+            then()
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call when no round is under way, and none is about to be."""
+        if self._running or self._asked:
+            self._when_idle.append(then)
+        else:
+            then()
 
     def _round(self) -> None:
         asked, self._asked = self._asked, {}
         begun: list[tuple[Flush, list[Done]]] = []
+        self._running = True
         for log, waiting in asked.items():
             self._unflushed_since_ms.pop(log, None)
             try:
                 begun.append((begin(log), waiting))
             except StorageError as error:
                 _tell(waiting, error)
-        if not begun:
-            return
-        self._running = True
+                self._fail(error)
         self.rounds += 1
         flushes = [flush for flush, _ in begun]
+        self._disk.submit(lambda: [_run(flush) for flush in flushes], partial(self._finish, begun))
 
-        def finish(errors: list[OSError | None] | Exception) -> None:
-            self._running = False
-            if isinstance(errors, Exception):
-                raise errors
-            for (flush, waiting), error in zip(begun, errors, strict=True):
-                if error is None:
-                    flush.finish()
-                _tell(waiting, flush.fail(error) if error else None)
-            if self._asked and not self._running:
-                self._round()
+    def _finish(
+        self, begun: list[tuple[Flush, list[Done]]], errors: list[OSError | None] | Exception
+    ) -> None:
+        if isinstance(errors, Exception):
+            raise errors
+        failure = None
+        for (flush, waiting), error in zip(begun, errors, strict=True):
+            if error is None:
+                flush.finish()
+                _tell(waiting, None)
+            else:
+                failure = flush.fail(error)
+                _tell(waiting, failure)
+        self._running = False
+        if failure is not None:
+            self._fail(failure)
+        while self._after_round and not self._running:
+            self._after_round.popleft()()
+        if self._asked and not self._running:
+            self._round()
+        while self._when_idle and not self._running:
+            self._when_idle.popleft()()
 
-        self._disk.submit(lambda: [_run(flush) for flush in flushes], finish)
+    def _fail(self, error: StorageError) -> None:
+        if self.failure is None:
+            self.failure = error
+            asked, self._asked = self._asked, {}
+            for waiting in asked.values():
+                _tell(waiting, error)
+            self._tell_failure(error)
 
 
 def _run(flush: Flush) -> OSError | None:
@@ -142,4 +203,4 @@ def _tell(waiting: list[Done], error: StorageError | None) -> None:
 
 
 def _nobody(error: StorageError | None) -> None:
-    """Nobody waits. A disk that failed is found out by the next write or checkpoint."""
+    """Nobody waits."""

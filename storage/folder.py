@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import PurePosixPath
 
 from storage import checkpoint
 from storage.checkpoint import TopicPartition
 from storage.disk import jobs
 from storage.disk.jobs import Job
 from storage.disk.seam import Disk
-from storage.errors import DamagedFile, DamagedLog, DiskFailed, StorageError
+from storage.errors import DamagedFile, DamagedLog, DiskFull, StorageError, disk_error
 from storage.flusher import Flusher, FlushPolicy
 from storage.log.config import LogConfig
 from storage.log.flushing import close
@@ -26,16 +27,29 @@ from storage.log.marks import FolderMarks
 from storage.log.recovery import Recovery, create_log, open_log
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
+Offline = Callable[[TopicPartition, Exception], None]
+
+
+def nobody_is_told(partition: TopicPartition, error: Exception) -> None:
+    """Whoever looks at a folder's `failure` needs no call."""
 
 
 class LogFolder:
     """One of a broker's `log.dirs`."""
 
-    def __init__(self, disk: Disk, path: str, cache: IndexCache, policy: FlushPolicy) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        cache: IndexCache,
+        policy: FlushPolicy,
+        offline: Offline = nobody_is_told,
+    ) -> None:
         self.disk = disk
         self.path = path
         self.cache = cache
-        self.flusher = Flusher(disk, policy)
+        self.flusher = Flusher(disk, policy, self.fail)
+        self._offline = offline
         self.marks = FolderMarks(disk, path)
         self.logs: dict[TopicPartition, Log] = {}
         self.closed: dict[TopicPartition, StorageError] = {}
@@ -56,12 +70,15 @@ class LogFolder:
                 elif checkpoint.folder_mark(name) == "delete":
                     yield partial(self._remove, f"{self.path}/{name}")
             yield from self.marks.save()
-        except OSError as error:
+        except (OSError, StorageError) as error:
             self.fail(error)
 
     def _prepare(self) -> bool:
         """Read the checkpoints; return whether the last stop was clean, which counts once."""
         self.disk.make_folder(self.path)
+        self.disk.fsync_folder(str(PurePosixPath(self.path).parent))
+        # A name that a killed process left is durable before anybody acts on what it says.
+        self.disk.fsync_folder(self.path)
         for file in self.marks.files:
             try:
                 file.load()
@@ -98,7 +115,7 @@ class LogFolder:
             )
 
     def create(self, partition: TopicPartition, config: LogConfig, start: int = 0) -> Job[Log]:
-        """Make a new log here, durably."""
+        """Make a new log here, durably. `DiskFull` leaves nothing that counts."""
         folder = f"{self.path}/{partition.folder_name}"
         making = partial(
             create_log, self.disk, self.cache, partition, folder, config, self.marks, start
@@ -106,29 +123,45 @@ class LogFolder:
         try:
             log: Log = yield making
         except OSError as error:
-            raise self.failed(error) from error
+            self.marks.forget(partition)
+            raise self._refusal(error) from error
         self.logs[partition] = log
         return log
 
-    def delete(self, partition: TopicPartition) -> Job[None]:
-        """Remove a log for good: it has no name any more before its files go."""
-        log = self.logs.pop(partition, None)
-        self.closed.pop(partition, None)
-        if log is not None:
-            self.flusher.forget(log)
-        self.marks.forget(partition)
-        folder = f"{self.path}/{partition.folder_name}"
-        doomed = self._doomed_name(partition)
-        try:
-            self.disk.rename(folder, doomed)
-            yield partial(self.disk.fsync_folder, self.path)
-            yield from self.marks.save()
-            yield partial(self._remove, doomed)
-        except OSError as error:
-            raise self.failed(error) from error
+    def delete(self, partition: TopicPartition, done: Callable[[Exception | None], None]) -> None:
+        """Remove a log for good, when what is being done with it has ended."""
+        log = self.logs.get(partition)
+        if log is None:
+            jobs.start(self.disk, self._delete(partition), done)
+            return
+        self.flusher.close(log)
+        self.flusher.after_round(partial(log.turns.put, self._delete(partition), done))
 
-    def close(self, broker_epoch: int) -> Job[None]:
+    def _delete(self, partition: TopicPartition) -> Job[None]:
+        """The log has no name any more before its files go."""
+        if partition not in self.logs and partition not in self.closed:
+            return
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            # A compaction that is under way finds nothing to put its work into.
+            log.cuts += 1
+        self.closed.pop(partition, None)
+        self.marks.forget(partition)
+        try:
+            doomed = self._doomed_name(partition)
+            self.disk.rename(f"{self.path}/{partition.folder_name}", doomed)
+            yield partial(self.disk.fsync_folder, self.path)
+            yield partial(self._remove, doomed)
+            yield from self.marks.save()
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    def close(self, broker_epoch: int, done: Callable[[None], None]) -> None:
         """Stop in good order: the next start reads nothing again. Nothing is appended any more."""
+        closing = self._close(broker_epoch)
+        self.flusher.when_idle(lambda: jobs.start(self.disk, closing, lambda _: done(None)))
+
+    def _close(self, broker_epoch: int) -> Job[None]:
         if self.failure is not None:
             return
         try:
@@ -142,14 +175,26 @@ class LogFolder:
             self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Take the folder offline; the first reason stays."""
-        self.failure = self.failure or error
+        """Take the folder offline and tell whose logs go with it; the first reason stays."""
+        if self.failure is None:
+            self.failure = error
+            for partition in tuple(self.logs):
+                self._offline(partition, error)
 
-    def failed(self, error: OSError) -> DiskFailed:
-        """Take the folder offline for an error of its disk, and give that error a name."""
-        failure = DiskFailed(f"{self.path}: {error}")
-        self.fail(failure)
-        return failure
+    def close_damaged(self, partition: TopicPartition, error: StorageError) -> None:
+        """Take one log offline, whose files are not what they were; the others serve."""
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            self.flusher.close(log)
+            self.closed[partition] = error
+            self._offline(partition, error)
+
+    def _refusal(self, error: OSError) -> StorageError:
+        """Say what an error of the disk means. A full one passes; any other takes the folder."""
+        refusal = disk_error(error, self.path)
+        if not isinstance(refusal, DiskFull):
+            self.fail(refusal)
+        return refusal
 
     def _doomed_name(self, partition: TopicPartition) -> str:
         taken = set(self.disk.list(self.path))

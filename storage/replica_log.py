@@ -16,7 +16,7 @@ from protocol.replication.events import Appended, AppendsRefused, StorageFailed,
 from storage.batch.header import Batch, assign
 from storage.disk.jobs import Job
 from storage.errors import DiskFull, StorageError
-from storage.flusher import Flusher
+from storage.flusher import Flusher, LogClosed
 from storage.log.cutting import advance_start, reset, truncate
 from storage.log.log import Log
 
@@ -37,7 +37,7 @@ class ReplicaLog:
         self._deliver = deliver
         self._tell_failure = failed
         self._unanswered = 0
-        """Appends that are in the log and wait to be durable."""
+        """Appends that are in the log and wait to be durable, and the cut after a refused one."""
         self._refused: str | None = None
         """Why appends are refused, until those before are answered."""
 
@@ -65,6 +65,7 @@ class ReplicaLog:
         except DiskFull as error:
             self._refused = str(error)
             if self.log.end_offset > effect.base_offset:
+                self._unanswered += 1
                 self.log.turns.put(truncate(self.log, effect.base_offset), self._after_refusal)
             else:
                 self._answer_refusal()
@@ -80,6 +81,9 @@ class ReplicaLog:
         self._unanswered -= 1
         if self.is_failed:
             return
+        if isinstance(error, LogClosed):
+            self.is_failed = True
+            return
         if error is not None:
             # It is in the log and may or may not survive: nothing sure can be said of it any more.
             self.fail(error)
@@ -88,13 +92,14 @@ class ReplicaLog:
         self._answer_refusal()
 
     def _after_refusal(self, result: Exception | None) -> None:
+        self._unanswered -= 1
         if result is not None:
             self.fail(result)
         else:
             self._answer_refusal()
 
     def _answer_refusal(self) -> None:
-        if self._refused is None or self._unanswered or self.log.cutting:
+        if self._refused is None or self._unanswered or self.is_failed:
             return
         reason, self._refused = self._refused, None
         self._deliver(AppendsRefused(reason))

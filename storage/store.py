@@ -14,14 +14,15 @@ from storage.checkpoint import TopicPartition
 from storage.disk import jobs
 from storage.disk.jobs import Job
 from storage.disk.seam import Disk
-from storage.errors import DiskFailed, DiskFull, StorageError
+from storage.errors import NO_ROOM, DamagedLog, DiskFailed, DiskFull, StorageError
 from storage.flusher import FLUSH_NEVER, FlushPolicy
-from storage.folder import ConfigOf, LogFolder
+from storage.folder import ConfigOf, LogFolder, Offline, nobody_is_told
 from storage.log.compaction import CompactionReport, compact
 from storage.log.config import LogConfig
 from storage.log.cutting import advance_start
 from storage.log.index import IndexCache
 from storage.log.log import Log
+from storage.log.rewriting import SegmentTooLarge
 from storage.retention import retained_from
 
 
@@ -35,17 +36,16 @@ class LogStore:
         *,
         policy: FlushPolicy = FLUSH_NEVER,
         index_cache_bytes: int = 64 * 1024 * 1024,
-        offline: Callable[[TopicPartition, Exception], None] = lambda _partition, _error: None,
+        offline: Offline = nobody_is_told,
         start_moved: Callable[[TopicPartition, int], None] = lambda _partition, _offset: None,
     ) -> None:
         if not paths or len(set(paths)) < len(paths):
             raise ValueError(f"log.dirs={','.join(paths)}: name one folder or more, each once")
         self.disk = disk
         self.cache = IndexCache(index_cache_bytes)
-        self.folders = [LogFolder(disk, path, self.cache, policy) for path in paths]
-        self._offline = offline
+        self.folders = [LogFolder(disk, path, self.cache, policy, offline) for path in paths]
         self._start_moved = start_moved
-        self._compacting: Log | None = None
+        self._is_compacting = False
         self._worked = False
         """Whether the last compaction that was begun found something to do and is over."""
         self._last_compacted: TopicPartition | None = None
@@ -95,28 +95,39 @@ class LogStore:
         log: Log = yield from folder.create(partition, config, start)
         return log
 
-    def delete(self, partition: TopicPartition) -> Job[None]:
+    def delete(self, partition: TopicPartition, done: Callable[[Exception | None], None]) -> None:
         """Remove a log for good; it is no error if there is none."""
         folder = self.folder_of(partition)
-        if folder is not None:
-            yield from folder.delete(partition)
+        if folder is None:
+            done(None)
+        else:
+            folder.delete(partition, done)
 
-    def fail(self, folder: LogFolder, error: Exception) -> None:
-        """A folder's disk did what it must not: its partitions go offline, the others serve."""
-        if folder.failure is None:
+    def fail(self, partition: TopicPartition, error: Exception) -> None:
+        """Hear of an error: damage is this log's alone, all else takes its folder offline."""
+        folder = self.folder_of(partition)
+        if folder is not None and isinstance(error, DamagedLog):
+            folder.close_damaged(partition, error)
+        elif folder is not None:
             folder.fail(error)
-            for partition in list(folder.logs):
-                self._offline(partition, error)
 
-    def close(self, broker_epoch: int) -> Job[None]:
+    def close(self, broker_epoch: int, done: Callable[[None], None]) -> None:
         """Stop in good order."""
+        left = len(self.folders)
+
+        def closed(_: None) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done(None)
+
         for folder in self.folders:
-            yield from folder.close(broker_epoch)
+            folder.close(broker_epoch, closed)
 
     def checkpoint(self) -> None:
         """Begin to make recovery points, starts and high watermarks durable."""
         for folder in self._working():
-            jobs.start(self.disk, folder.marks.save(), partial(self._heed, folder))
+            jobs.start(self.disk, folder.marks.save(), partial(self._heed, folder, None))
 
     def tend(self, now_ms: int) -> None:
         """Begin what is due by now: retention, compaction of one log, flushes, old producers."""
@@ -124,6 +135,10 @@ class LogStore:
             folder.flusher.tick(now_ms)
             for log in list(folder.logs.values()):
                 log.producers.expire(now_ms, log.config.producer_expiry_ms)
+                if log.recovery_point < log.active.base_offset:
+                    # As Kafka does after a roll: a start after a crash then reads one segment, and
+                    # compaction, which takes nothing but what is durable, gets something to do.
+                    folder.flusher.flush(log)
                 self._retain(folder, log, now_ms)
         self._compact_one(now_ms)
 
@@ -133,7 +148,7 @@ class LogStore:
             return
 
         def moved(result: Exception | None) -> None:
-            self._heed(folder, result)
+            self._heed(folder, log, result)
             if result is None:
                 self._start_moved(log.partition, log.start_offset)
 
@@ -141,7 +156,7 @@ class LogStore:
 
     def _compact_one(self, now_ms: int) -> None:
         """Compact one log after another, and one at a time: it takes memory and a core."""
-        if self._compacting is not None:
+        if self._is_compacting:
             return
         logs = [
             (folder, log)
@@ -155,23 +170,32 @@ class LogStore:
             key=lambda pair: (last is not None and pair[1].partition <= last, pair[1].partition)
         )
         for folder, log in logs:
-            self._compacting, self._worked = log, False
+            self._is_compacting, self._worked = True, False
             compact(log, now_ms, log.known_high_watermark, partial(self._compacted, folder, log))
-            if self._compacting is not None or self._worked:
+            if self._is_compacting or self._worked:
                 return
 
     def _compacted(
         self, folder: LogFolder, log: Log, result: CompactionReport | Exception | None
     ) -> None:
-        self._compacting = None
+        self._is_compacting = False
         if result is not None:
             self._worked, self._last_compacted = True, log.partition
-        self._heed(folder, result if isinstance(result, Exception) else None)
+        self._heed(folder, log, result if isinstance(result, Exception) else None)
 
-    def _heed(self, folder: LogFolder, result: Exception | None) -> None:
-        """A full disk passes; any other failure of it does not."""
-        if result is not None and not isinstance(result, DiskFull):
-            self.fail(folder, result)
+    def _heed(self, folder: LogFolder, log: Log | None, result: Exception | None) -> None:
+        """A full disk passes, and damage is one log's; any other failure is the folder's."""
+        if log is not None and isinstance(result, DamagedLog):
+            folder.close_damaged(log.partition, result)
+        elif result is not None and not is_passing(result):
+            folder.fail(result)
 
     def _working(self) -> list[LogFolder]:
         return [folder for folder in self.folders if not folder.failure]
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same may succeed later, or for another log, on this very disk."""
+    if isinstance(error, OSError):
+        return error.errno in NO_ROOM
+    return isinstance(error, DiskFull | SegmentTooLarge)

@@ -198,8 +198,10 @@ def assign(batch: Batch, base_offset: int, leader_epoch: int) -> Batch:
     """Write offset and epoch into a batch, in place; the checksum does not cover them."""
     _OFFSET.pack_into(batch.view, 0, base_offset)
     _EPOCH.pack_into(batch.view, _EPOCH_AT, leader_epoch)
-    header = batch.header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
-    return Batch(header, batch.view)
+    header = batch.header
+    # Built directly, as this is done for every batch: `_replace` takes four times as long.
+    placed = Header._make((base_offset, header.length, leader_epoch, *header[3:]))
+    return Batch(placed, batch.view)
 
 
 def stamp(batch: Batch, now_ms: int) -> Batch:

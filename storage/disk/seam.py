@@ -63,7 +63,10 @@ class PinnedFile(abc.ABC):
 
 
 class Disk(abc.ABC):
-    """Files by path. `pread` and `pwritev` may do less than asked; `read` and `write` do not."""
+    """Files by path. `preadv` and `pwritev` may do less than asked; `read` and `write` do not.
+
+    Positions are not negative (`EINVAL`), and to `size` and `exists` a folder is no file.
+    """
 
     @abc.abstractmethod
     def create(self, path: str) -> None:

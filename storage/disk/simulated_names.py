@@ -4,10 +4,11 @@ A folder has the entries that everybody sees and the entries that the medium hol
 (create, rename, delete, make or remove a folder) shows at once and waits in one list, in order,
 until `fsync_folder` on a folder that it touches makes it durable, together with the earlier changes
 it builds on. In a crash an arbitrary subset of the waiting changes survives, applied in order. Each
-is atomic. One whose source is not there, or whose target cannot be replaced, is skipped.
+is atomic. One whose source is not there is skipped, and so is one whose target is taken, except
+that a rename replaces a file or an empty folder, whichever has the name then.
 
-That is harsher than the journal of ext4, which keeps their order, and on purpose: what survives
-this survives any file system. Nor does `fsync` on a file make its name durable.
+That is harsher than the journal of ext4, which keeps their order, and on purpose: nothing above may
+rely on more than the seam promises. Nor does `fsync` on a file make its name durable.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Change:
             return
         if target:
             replaced = entries_of(target.folder).get(target.name)
-            if not _may_replace(replaced, self.node, entries_of):
+            if replaced and not (source and _may_replace(replaced, self.node, entries_of)):
                 return
         elif isinstance(self.node, Folder) and entries_of(self.node):
             return

@@ -89,6 +89,8 @@ def _swap(disk: Disk, folder: str, base: int, logs: dict[int, str], layout: Layo
         layout.findings.append(Finding(Level.DAMAGE, path, reason, advice, position, offset))
         layout.set_aside.append(path)
         return
+    # What it replaces goes, and the snapshots before its end with it.
+    layout.snapshots = [each for each in layout.snapshots if each[0] >= check.end_offset]
     for replaced in [each for each in logs if base <= each < max(check.end_offset, base + 1)]:
         del logs[replaced]
     logs[base] = path

@@ -81,7 +81,7 @@ class PartitionCheck:
         for index, segment in enumerate(self._segments):
             end_offset = self._report.end_offset
             if index and segment.base_offset != end_offset and not self._is_behind:
-                self._fault(index, 0, end_offset, f"no segment has offset {end_offset:,}")
+                self._fault(index, 0, end_offset, _misplaced(segment, end_offset))
             if not self._is_behind:
                 self._check_snapshot(segment.base_offset, here=True)
             epoch = self._read(index, segment, epoch, on_bytes)
@@ -98,11 +98,18 @@ class PartitionCheck:
             return checkpoint.MAX_INT64, checkpoint.MAX_INT64
         if self._epochs.epochs is not None:
             for offset in sorted(self._snapshots, reverse=True):
-                if self._first <= offset <= (self._point or 0) and self._load(offset) is not None:
+                if self._first <= offset <= (self._point or 0) and self._is_used(offset):
                     bases = [each.base_offset for each in self._segments]
                     before = [base for base in bases if base <= offset]
                     return offset, before[-1] if before else self._first
         return self._first, self._first
+
+    def _is_used(self, offset: int) -> bool:
+        """Whether a recovery would go on from this snapshot: see `storage.log.replay`."""
+        known = self._load(offset)
+        if known is None:
+            return False
+        return offset <= (self._high_watermark or 0) or not known.has_seen_markers
 
     def _load(self, offset: int) -> Producers | None:
         """Read the snapshot at this offset; `None` if there is none that reads."""
@@ -116,7 +123,8 @@ class PartitionCheck:
 
     def _first_producers(self) -> ProducerCheck:
         known = self._load(self._first)
-        complete = known is not None or self._first == 0
+        # A log that begins within its first segment may have been told of less than that has.
+        complete = (known is not None or self._first == 0) and (self._start or 0) <= self._first
         return ProducerCheck(known or Producers(), complete=complete)
 
     def _trusts(self, base_offset: int) -> bool:
@@ -157,9 +165,11 @@ class PartitionCheck:
 
     def _limit(self, index: int) -> Limit | None:
         if index + 1 < len(self._segments):
-            return Limit(self._segments[index + 1].base_offset, "the next segment begins with")
+            return Limit(
+                self._segments[index + 1].base_offset, "the next segment begins with", False
+            )
         if self._clean and self._point is not None:
-            return Limit(self._point, "the log was closed at")
+            return Limit(self._point, "the log was closed at", True)
         return None
 
     def _visit(
@@ -170,11 +180,13 @@ class PartitionCheck:
         header: Header,
         view: memoryview,
     ) -> None:
-        self._producers.gaps |= header.base_offset != self._expected
+        self._producers.compacted |= (
+            header.base_offset != self._expected or header.record_count <= header.last_offset_delta
+        )
         self._producers.batch(header, view)
         self._expected = header.end_offset
-        if self._trusts(segment.base_offset):
-            self._epochs.batch(header)
+        if self._trusts(segment.base_offset) and header.last_offset >= self._report.start_offset:
+            self._epochs.batch(header, self._report.start_offset)
         for check in checks:
             check.batch(position, header)
         if self._decodes:
@@ -209,12 +221,15 @@ class PartitionCheck:
         if segment.path.endswith(SWAP):
             return checks
         stem = segment.path.removesuffix(LOG)
+        missing = []
         for suffix, kind in ((INDEX, OffsetIndexCheck), (TIME_INDEX, TimeIndexCheck)):
             if not self._disk.exists(stem + suffix):
-                advice = "the next start makes it anew"
-                self._find(Level.NOTE, stem + suffix, "it is not there", advice)
+                missing.append(suffix)
             elif self._trusts(segment.base_offset):
                 checks.append(kind(self._disk, stem + suffix, segment.base_offset))
+        if missing:
+            reason = f"it has no {' and no '.join(missing)}"
+            self._find(Level.NOTE, segment.path, reason, "the next start makes it anew")
         return checks
 
     def _finish_indexes(self, segment: SegmentFile, checks: list[IndexCheck]) -> None:
@@ -242,17 +257,20 @@ class PartitionCheck:
                     self._set_aside(snapshot)
 
     def _check_beginning(self) -> None:
-        """Damage if the first segment is not there, although what it had was durable."""
+        """The first offset must have a segment, unless nothing of the log was durable."""
         start, point = self._start or 0, self._point or 0
-        missing = self._start is not None and self._first > start
-        if point > start and (missing or not self._segments):
-            self._report.end_offset = start
-            reason = f"no segment has it, although everything up to {point:,} was durable"
-            self._fault(0, 0, start, reason)
+        if self._segments and self._start is not None and self._first > start:
+            reason = f"the log begins with {start:,}, and no segment has it"
+        elif not self._segments and point > start:
+            reason = f"no segment is here, although everything up to {point:,} was durable"
+        else:
+            return
+        self._report.end_offset = start
+        self._fault(0, 0, start, reason)
 
     def _check_end(self) -> None:
         report, point = self._report, self._point or 0
-        if not self._is_behind and report.end_offset < point:
+        if not self._is_behind and max(report.end_offset, self._start or 0) < point:
             reason = f"the log ends here, although everything up to {point:,} was durable"
             last = len(self._segments) - 1
             self._fault(last, self._disk.size(self._segments[last].path), report.end_offset, reason)
@@ -286,36 +304,43 @@ class PartitionCheck:
         path = self._snapshots.pop(offset, None)
         if path is None or not (self._clean or offset <= (self._point or 0)):
             return
+        try:
+            known = Producers.load(checkpoint.read_whole(self._disk, path), path)
+        except DamagedFile as damage:
+            # A crash while it is written again leaves it so, wherever the recovery point is.
+            self._find(Level.NOTE, path, damage.reason, "it does not count: an older one is used")
+            return
         if offset > self._report.known_end:
             self._rebuild(path, "the log ends before it")
-            return
-        here = here and not self._is_behind
-        try:
-            content = checkpoint.read_whole(self._disk, path)
-        except DamagedFile as damage:
-            self._rebuild(path, damage.reason)
-            return
-        if fault := self._producers.snapshot_fault(path, content, offset, here=here):
+        elif fault := self._producers.snapshot_fault(
+            known, offset, here=here and not self._is_behind
+        ):
             self._rebuild(path, fault)
 
     def _check_orphans(self) -> None:
-        for offset, path in self._orphans:
-            if self._trusts(offset) and not self._is_behind:
-                self._rebuild(path, "the segment that it belongs to is not there")
+        if not self._is_behind:
+            for _, path in self._orphans:
+                self._find(Level.NOTE, path, "its segment is not there", "nobody reads it")
 
     def _fault(self, index: int, position: int, offset: int, reason: str) -> None:
-        """The log cannot go on here: damage, or torn by a crash if it need not have been durable"""
+        """The log cannot go on here: damage, or torn by a crash if it may be."""
         cut = Cut(index, position, offset)
         path = self._segments[index].path if self._segments else self._report.folder
         if self._torn is not None:
             return
         if self._report.cut is not None:
             self._find(Level.DAMAGE, path, reason, _LATER, position, offset)
-        elif not self._clean and self._point is not None and offset >= self._point:
+        elif self._may_be_torn(offset):
             self._torn = cut, reason
         else:
             self._report.cut = cut
             self._find(Level.DAMAGE, path, reason, _CUT, position, offset)
+
+    def _may_be_torn(self, offset: int) -> bool:
+        """Whether a log that ends here lacks nothing durable; below its start, nothing counts."""
+        if self._clean or self._point is None:
+            return False
+        return max(offset, self._start or 0) >= self._point
 
     def _rebuild(self, path: str, reason: str, position: int | None = None) -> None:
         self._find(Level.REBUILDABLE, path, reason, _REBUILD, position)
@@ -336,3 +361,9 @@ class PartitionCheck:
     ) -> None:
         finding = Finding(level, file, reason, advice, position, offset)
         self._report.findings.append(finding)
+
+
+def _misplaced(segment: SegmentFile, expected: int) -> str:
+    if segment.base_offset > expected:
+        return f"no segment has offset {expected:,}"
+    return f"this segment begins with {segment.base_offset:,}, where {expected:,} was to come"

@@ -120,13 +120,13 @@ def recall(disk: Disk, folder: str, report: FolderReport) -> Known:
 
 
 def _stopped_cleanly(disk: Disk, folder: str, report: FolderReport) -> bool:
+    """Whether the next start takes the stop for clean: the marker is there, and all else reads."""
     path = f"{folder}/{checkpoint.CLEAN_SHUTDOWN}"
-    if not disk.exists(path):
+    if not disk.exists(path) or report.findings:
         return False
     try:
         checkpoint.decode_clean_shutdown(checkpoint.read_whole(disk, path), path)
     except DamagedFile as damage:
-        advice = "the stop counts as a crash: the next start reads what may be torn"
+        advice = "that it is there says that the stop was clean; nobody needs what is in it"
         report.findings.append(Finding(Level.NOTE, path, damage.reason, advice))
-        return False
     return True

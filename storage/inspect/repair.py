@@ -119,8 +119,7 @@ def repair(disk: Disk, what: FolderPlan) -> Job[None]:
     yield partial(_forget_clean_stop, disk, what.folder)
     yield partial(_keep_whole, disk, what.folder, what.shared_files, what.kept_in)
     marks = FolderMarks(disk, what.folder)
-    for file in marks.files:
-        file.load()
+    yield marks.load
     for each in what.partitions:
         yield partial(_keep, disk, each)
         yield from _lower_marks(marks, each)
@@ -142,7 +141,10 @@ def _plan(disk: Disk, report: PartitionReport) -> Plan:
     # The first file stays, however little is left of it: its name says where the log begins.
     stays = bool(segments) and (position > 0 or index == 0) and not _gap_at_start(report)
     cut_path = segments[index].path if stays and not segments[index].path.endswith(SWAP) else None
-    whole = {*_named_from(disk, report.folder, offset), *report.set_aside}
+    # The indexes of the segment that is cut are made anew by a start that reads all of it, and it
+    # does if no snapshot tells of a part of it.
+    newest_snapshot = segments[index].base_offset if cut_path is not None else offset
+    whole = {*_named_from(disk, report.folder, offset, newest_snapshot), *report.set_aside}
     whole |= {path for each in segments[index:] for path in (each.path, *_beside(each.path))}
     # From the end, so that what a crash leaves of it is a shorter log and not one with gaps.
     there = sorted((path for path in whole - {cut_path} if disk.exists(path)), reverse=True)
@@ -168,12 +170,15 @@ def _beside(log_path: str) -> tuple[str, ...]:
     return tuple(stem + suffix for suffix in SIDE_FILES)
 
 
-def _named_from(disk: Disk, folder: str, offset: int) -> list[str]:
+def _named_from(disk: Disk, folder: str, offset: int, newest_snapshot: int) -> list[str]:
     """List what a log that ends at this offset cannot have, compacted or not."""
     found = []
     for name in disk.list(folder):
         match = _NAMED.fullmatch(name)
-        if match and int(match[1]) >= offset and (match[2] != SNAPSHOT or int(match[1]) > offset):
+        if match is None:
+            continue
+        named = int(match[1])
+        if named > newest_snapshot if match[2] == SNAPSHOT else named >= offset:
             found.append(f"{folder}/{name}")
     return found
 

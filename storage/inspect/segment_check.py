@@ -20,13 +20,19 @@ from storage.log.scan import Fault, Visit, scan
 
 MAX_FAULTS: Final = 20
 """How many are told of one segment: after so many, the next says nothing new."""
+_TELL_BYTES: Final = 4 * 1024 * 1024
 
 
 class Limit(NamedTuple):
-    """An offset that no batch of the segment may reach, and why, up to the number."""
+    """An offset that no batch of the segment may reach, and why, up to the number.
+
+    If it is not `firm`, it only speaks against a batch that leaps ahead: what follows without a gap
+    is more credible than the name of the next file.
+    """
 
     offset: int
     because: str
+    firm: bool
 
 
 class _Unsound(Exception):  # noqa: N818 - it ends a scan, and is caught around it
@@ -53,12 +59,13 @@ class SegmentCheck:
     """Behind the last batch before the first fault."""
     faults: list[Fault] = attrs.Factory(list)
     _expected: int = 0
+    _told_bytes: int = 0
 
     def read(self) -> None:
         """Read all of it."""
         self.size_bytes = self.disk.size(self.path)
         self._expected = self.base_offset
-        position, told_bytes = 0, 0
+        position = 0
         while len(self.faults) < MAX_FAULTS:
             fault = self._scan(position)
             if not self.faults:
@@ -66,13 +73,11 @@ class SegmentCheck:
             if fault is None:
                 break
             self.faults.append(fault)
-            self.on_bytes(fault.position - told_bytes)
-            told_bytes = fault.position
             following = self._behind(fault)
             if following is None:
                 break
             position = following
-        self.on_bytes(self.size_bytes - told_bytes)
+        self._tell(self.size_bytes)
 
     def _scan(self, position: int) -> Fault | None:
         end, expected, epoch = self.size_bytes, self._expected, self.epoch
@@ -93,15 +98,22 @@ class SegmentCheck:
                 raise _Unsound(Fault(position, self._expected, invalid.reason)) from invalid
         self._expected = header.end_offset
         self.epoch = header.leader_epoch
+        if position - self._told_bytes > _TELL_BYTES:
+            self._tell(position)
+
+    def _tell(self, position: int) -> None:
+        self.on_bytes(position - self._told_bytes)
+        self._told_bytes = position
 
     def _order_fault(self, position: int, header: Header) -> str | None:
         """Say why the offset or the epoch of a batch cannot be right, judged by what follows."""
-        if self.limit is not None and header.end_offset > self.limit.offset:
+        limit, leaps = self.limit, header.base_offset != self._expected
+        if limit is not None and header.end_offset > limit.offset and (leaps or limit.firm):
             return (
                 f"a batch with the offsets {header.base_offset} to {header.last_offset}, although"
-                f" {self.limit.because} {self.limit.offset}"
+                f" {limit.because} {limit.offset}"
             )
-        if header.base_offset == self._expected and header.leader_epoch == self.epoch:
+        if not leaps and header.leader_epoch == self.epoch:
             return None
         following = self._header_at(position + header.size_bytes)
         if following is None or following.magic != header.magic:

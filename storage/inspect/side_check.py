@@ -43,16 +43,17 @@ class EpochCheck:
         except DamagedFile as damage:
             return cls(path, None, f"line {damage.line}: {damage.reason}")
 
-    def batch(self, header: Header) -> None:
-        """Hear of a batch of which the file was told."""
+    def batch(self, header: Header, log_start: int) -> None:
+        """Hear of a batch of which the file was told; it begins where the log does."""
         if self.epochs is None or self.reason is not None:
             return
         entries = self.epochs.entries
-        at = bisect_right(entries, header.base_offset, key=itemgetter(1)) - 1
+        offset = max(header.base_offset, log_start)
+        at = bisect_right(entries, offset, key=itemgetter(1)) - 1
         said = entries[at][0] if at >= 0 else None
         if said != header.leader_epoch:
             self.reason = (
-                f"offset {header.base_offset:,} has epoch {'none' if said is None else said}, where"
+                f"offset {offset:,} has epoch {'none' if said is None else said}, where"
                 f" its batch has {header.leader_epoch}"
             )
 
@@ -68,8 +69,8 @@ class ProducerCheck:
     """Aborted in the current segment, as far as the batches show it."""
     abort_markers: dict[int, int] = attrs.Factory(dict)
     """Producer ids by the offset of their abort marker in the current segment."""
-    gaps: bool = False
-    """Whether compaction has been here: then not everything that was told is left."""
+    compacted: bool = False
+    """Whether records are missing between others: then not all that was told is left."""
 
     def batch(self, header: Header, view: memoryview) -> None:
         """Hear of a batch; `InvalidBatch` if it is a marker that nobody can read."""
@@ -100,28 +101,29 @@ class ProducerCheck:
         for entry in found:
             if not base <= entry.last_offset < end:
                 return f"{entry} ended outside of its segment"
-            if self.abort_markers.get(entry.last_offset) != entry.producer_id and not self.gaps:
+            if (
+                self.abort_markers.get(entry.last_offset) != entry.producer_id
+                and not self.compacted
+            ):
                 return f"{entry} has no marker in the log"
+        if self.compacted:
+            return None
         for expected in self.ended:
             there = by_marker.get(expected.last_offset)
             if limit is not None and expected.last_offset >= limit:
                 break
             if there is None:
                 return f"{expected} is missing"
-            if (self._exact and there != expected) or there.first_offset > expected.first_offset:
+            if there.first_offset > expected.first_offset or (self.complete and there != expected):
                 return f"{there}, where the log has {expected}"
         return None
 
     @property
     def _exact(self) -> bool:
-        return self.complete and not self.gaps
+        return self.complete and not self.compacted
 
-    def snapshot_fault(self, path: str, content: bytes, offset: int, *, here: bool) -> str | None:
+    def snapshot_fault(self, known: Producers, offset: int, *, here: bool) -> str | None:
         """Say why this cannot be a snapshot at this offset; `here`: the batches are at it now."""
-        try:
-            known = Producers.load(content, path)
-        except DamagedFile as damage:
-            return damage.reason
         for entry in known.entries.values():
             latest = max(entry.last_offset, entry.transaction_first_offset or 0)
             if latest >= offset:

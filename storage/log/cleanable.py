@@ -72,9 +72,9 @@ def plan(log: Log, now_ms: int, high_watermark: int) -> Plan | None:
 
 
 def _newest_durable_snapshot(log: Log) -> tuple[int, str] | None:
-    """The last snapshot up to the recovery point, which says what a crash cannot take."""
-    durable = (each for each in reversed(snapshots_of(log)) if each[0] <= log.recovery_point)
-    return next(durable, None)
+    """The last snapshot that a start after a crash would take."""
+    limit = min(log.recovery_point, log.known_high_watermark)
+    return next((each for each in reversed(snapshots_of(log)) if each[0] <= limit), None)
 
 
 def _first_dirty_offset(log: Log) -> int:

@@ -13,6 +13,7 @@ from functools import partial
 
 from storage.checkpoint import TopicPartition
 from storage.disk.jobs import Job
+from storage.errors import disk_error
 from storage.log.flushing import sync
 from storage.log.log import Log
 from storage.log.marks import OffsetFile
@@ -22,16 +23,37 @@ from storage.log.segment import Segment
 
 def truncate(log: Log, end_offset: int) -> Job[None]:
     """Cut the log so that it ends at `end_offset`, or before the batch that contains it."""
+    yield from _naming_errors(log, _truncate(log, end_offset))
+
+
+def reset(log: Log, start_offset: int) -> Job[None]:
+    """Drop everything and begin anew, empty, at this offset."""
+    yield from _naming_errors(log, _reset(log, start_offset))
+
+
+def advance_start(log: Log, start_offset: int) -> Job[None]:
+    """Begin the log at this offset, at most its end; delete the segments that are not needed."""
+    yield from _naming_errors(log, _advance_start(log, start_offset))
+
+
+def _naming_errors(log: Log, job: Job[None]) -> Job[None]:
+    try:
+        yield from job
+    except OSError as error:
+        raise disk_error(error, log.folder) from error
+
+
+def _truncate(log: Log, end_offset: int) -> Job[None]:
     if end_offset >= log.end_offset:
         return
     kept_end = log.segment_of(end_offset).end_before(end_offset)
     if end_offset < log.segments[0].base_offset or kept_end < log.start_offset:
-        yield from reset(log, min(end_offset, log.start_offset))
+        yield from _reset(log, min(end_offset, log.start_offset))
         return
     log.cutting = True
     log.cuts += 1
     try:
-        yield from _lower_recovery_point(log, kept_end)
+        yield from _lower_marks(log, kept_end)
         while len(log.segments) > 1 and log.active.base_offset >= end_offset:
             _drop(log, log.segments.pop())
         log.active.cut(end_offset)
@@ -44,12 +66,11 @@ def truncate(log: Log, end_offset: int) -> Job[None]:
         log.cutting = False
 
 
-def reset(log: Log, start_offset: int) -> Job[None]:
-    """Drop everything and begin anew, empty, at this offset."""
+def _reset(log: Log, start_offset: int) -> Job[None]:
     log.cutting = True
     log.cuts += 1
     try:
-        yield from _lower_recovery_point(log, 0)
+        yield from _lower_marks(log, 0)
         yield from _move_start(log, start_offset)
         _drop_snapshots(log, above=-1)
         for segment in log.segments:
@@ -66,8 +87,7 @@ def reset(log: Log, start_offset: int) -> Job[None]:
         log.cutting = False
 
 
-def advance_start(log: Log, start_offset: int) -> Job[None]:
-    """Begin the log at this offset, at most its end; delete the segments that are not needed."""
+def _advance_start(log: Log, start_offset: int) -> Job[None]:
     if start_offset <= log.start_offset:
         return
     yield from _move_start(log, min(start_offset, log.end_offset))
@@ -85,10 +105,11 @@ def _move_start(log: Log, start_offset: int) -> Job[None]:
     log.start_offset = start_offset
 
 
-def _lower_recovery_point(log: Log, offset: int) -> Job[None]:
-    points = log.marks.recovery_points
-    if points.values.get(log.partition, 0) > offset:
-        yield from _save(points, log.partition, offset)
+def _lower_marks(log: Log, offset: int) -> Job[None]:
+    """What was durable, or cleaned, up to a later offset, is so up to this one."""
+    for file in (log.marks.cleaned, log.marks.recovery_points):
+        if file.values.get(log.partition, 0) > offset:
+            yield from _save(file, log.partition, offset)
 
 
 def _save(file: OffsetFile, partition: TopicPartition, offset: int) -> Job[None]:

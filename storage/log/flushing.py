@@ -16,9 +16,9 @@ from storage import checkpoint
 from storage.disk import jobs
 from storage.disk.jobs import Job
 from storage.disk.seam import Disk
-from storage.errors import DiskFailed, DiskFull, StorageError
+from storage.errors import NO_ROOM, DiskFailed, StorageError
 from storage.log.epochs import LEADER_EPOCHS
-from storage.log.log import NO_ROOM, Log
+from storage.log.log import Log
 
 
 def flush(log: Log) -> Job[int]:
@@ -82,11 +82,14 @@ class Flush:
             points[log.partition] = max(points.get(log.partition, 0), self.end_offset)
 
     def fail(self, error: OSError) -> StorageError:
-        """They are not; say what that means."""
+        """They are not; say what that means.
+
+        Never `DiskFull`: after a failed fsync the system may call what it lost clean, so that
+        another fsync would succeed without having written it.
+        """
         self.log.unsynced_files |= self.files
         self.log.unsynced_names |= self.names
-        kind = DiskFull if error.errno in NO_ROOM else DiskFailed
-        return kind(f"{self.log.folder}: {error}")
+        return DiskFailed(f"{self.log.folder}: {error}")
 
 
 def begin(log: Log) -> Flush:

@@ -8,7 +8,6 @@ is being cut. It decodes no record, except to find one by its time.
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -21,7 +20,7 @@ from storage.batch.header import LENGTH_FROM, Batch, Header
 from storage.checkpoint import TopicPartition
 from storage.disk.jobs import Turns
 from storage.disk.seam import Disk, FileRange
-from storage.errors import DiskFailed, DiskFull
+from storage.errors import NO_ROOM, disk_error
 from storage.log import aborted
 from storage.log.aborted import AbortedTransaction
 from storage.log.config import LogConfig
@@ -29,12 +28,11 @@ from storage.log.epochs import Epochs
 from storage.log.index import IndexCache
 from storage.log.marks import FolderMarks
 from storage.log.producers import Producers
+from storage.log.scan import MAX_RELATIVE_OFFSET
 from storage.log.segment import SNAPSHOT, Segment, file_name
 
 _MAX_BUFFERS: Final = 1024
 """How many pieces one vectored write may have (IOV_MAX)."""
-_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class FoundTime(NamedTuple):
@@ -161,7 +159,7 @@ class Log:
         if active.size_bytes and (
             active.size_bytes + first.size_bytes > config.segment_bytes
             or active.offsets.size_bytes + 8 > config.index_max_bytes
-            or first.last_offset - active.base_offset > _MAX_RELATIVE_OFFSET
+            or first.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or first.max_timestamp_ms - active.first_timestamp_ms > config.segment_ms
         ):
             self.roll()
@@ -171,7 +169,7 @@ class Log:
             size += header.size_bytes
             if (
                 size > config.segment_bytes
-                or header.last_offset - active.base_offset > _MAX_RELATIVE_OFFSET
+                or header.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             ):
                 return count
         return min(len(batches), _MAX_BUFFERS)
@@ -208,19 +206,19 @@ class Log:
 
     def _refused(self, error: OSError) -> Exception:
         """Take back what a failed write has left, and say what it means."""
-        if error.errno not in NO_ROOM:
-            return DiskFailed(f"{self._active_path}: {error}")
-        self.disk.truncate(self._active_path, self.active.size_bytes)
-        return DiskFull(f"{self._active_path}: {error}")
+        if error.errno in NO_ROOM:
+            self.disk.truncate(self._active_path, self.active.size_bytes)
+        return disk_error(error, self._active_path)
 
     def save_indexes(self) -> bool:
         """Write index entries that wait in memory; without room they wait on, and it is `False`."""
         try:
             changed = self.active.save_indexes()
         except OSError as error:
+            self._note_indexes()
             if error.errno in NO_ROOM:
                 return False
-            raise DiskFailed(f"{self.active.offsets.path}: {error}") from error
+            raise disk_error(error, self.active.offsets.path) from error
         if changed:
             self.note_changes(changed)
         return True
@@ -229,6 +227,10 @@ class Log:
         """These files have bytes now that are not durable; some of them may be new."""
         self.unsynced_files.update(paths)
         self.unsynced_names = True
+
+    def _note_indexes(self) -> None:
+        """Writing the indexes failed: some of them may have been written before that."""
+        self.note_changes(path for path in self.active.files[1:] if self.disk.exists(path))
 
     def roll(self) -> None:
         """Begin a new segment at the end, and note what is known of the producers there."""
@@ -239,6 +241,7 @@ class Log:
             segment.create()
         except OSError as error:
             segment.delete()
+            self._note_indexes()
             raise self._refused(error) from error
         self.note_changes(segment.files[:3])
         self.segments.append(segment)
@@ -299,7 +302,10 @@ class Log:
                     yield segment, position, header
 
     def newest_time(self, end_offset: int) -> FoundTime | None:
-        """Find the first record that has the largest timestamp of all."""
+        """Find the first record that has the largest timestamp of all.
+
+        As in Kafka, none is found if compaction has emptied the batch with that timestamp.
+        """
         newest_ms = max(segment.max_timestamp_ms for segment in self.segments)
         return self.find_time(newest_ms, end_offset)
 

@@ -15,7 +15,7 @@ from storage.batch.control import MarkerKind
 from storage.batch.header import Header
 from storage.disk.seam import Buffer
 from storage.log.aborted import AbortedTransaction
-from storage.log.producer_snapshot import ProducerEntry, RecentBatch, decode, encode
+from storage.log.producer_snapshot import NO_EPOCH, ProducerEntry, RecentBatch, decode, encode
 
 MAX_PRODUCERS: Final = 100_000
 RECENT_BATCHES: Final = 5
@@ -137,6 +137,11 @@ class Producers:
         while self._completed and self._completed[-1].first_offset > completed.first_offset:
             self._completed.pop()
         self._completed.append(completed)
+
+    @property
+    def has_seen_markers(self) -> bool:
+        """Whether any of them has ended a transaction in this log."""
+        return any(entry.coordinator_epoch != NO_EPOCH for entry in self.entries.values())
 
     @property
     def first_undecided_offset(self) -> int | None:

@@ -155,7 +155,7 @@ def _open_unread(log: Log) -> bool:
     log.active.settle()
     log.epochs = epochs
     jobs.run(recall_producers(log))
-    if log.end_offset < log.recovery_point:
+    if _was_durable(log, log.end_offset):
         raise _too_short(log)
     return True
 
@@ -200,7 +200,7 @@ def _read_again(recovery: Recovery) -> None:
                 _cut(recovery, index, fault)
                 break
         expected = segment.end_offset
-    if log.end_offset < point:
+    if _was_durable(log, log.end_offset):
         raise _too_short(log)
     for segment in log.segments:
         if segment in scanned:
@@ -246,16 +246,20 @@ def _scan(recovery: Recovery, segment: Segment, begin: int) -> Fault | None:
     segment.forget_indexes()
     epochs = log.epochs.entries
     first_epoch = epochs[-1][0] if epochs and epochs[-1][1] < segment.base_offset else 0
+    unknown_from = log.segment_of(begin).base_offset
 
     def visit(position: int, header: Header, view: memoryview) -> None:
         segment.note(header, position)
-        if header.leader_epoch >= first_epoch:
+        if header.base_offset >= unknown_from:
             log.epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0 and header.base_offset >= begin:
             log.observe(segment, Batch(header, view))
 
     size = log.disk.size(segment.path())
-    fault = scan(log.disk, segment.path(), 0, size, segment.base_offset, first_epoch, visit)
+    base = segment.base_offset
+    later = [each.base_offset for each in log.segments if each.base_offset > base]
+    limit = min(later) if later else None
+    fault = scan(log.disk, segment.path(), 0, size, base, first_epoch, visit, limit)
     recovery.scanned_bytes += segment.size_bytes
     return fault
 
@@ -264,7 +268,7 @@ def _cut(recovery: Recovery, index: int, fault: Fault) -> None:
     """End the log before a fault, in the segment of this index; damage if that was durable."""
     log = recovery.log
     segment = log.segments[index]
-    if fault.offset < log.recovery_point:
+    if _was_durable(log, fault.offset):
         raise DamagedLog(segment.path(), fault.position, fault.offset, fault.reason)
     sizes = [log.disk.size(each.path()) for each in log.segments[index:]]
     lost = sum(sizes) - fault.position
@@ -276,6 +280,11 @@ def _cut(recovery: Recovery, index: int, fault: Fault) -> None:
     if len(log.segments) > index:
         log.disk.truncate(segment.path(), fault.position)
     log.segments_changed()
+
+
+def _was_durable(log: Log, end_offset: int) -> bool:
+    """Whether a log that ends here lacks something durable. Below its start, nothing is missed."""
+    return max(end_offset, log.start_offset) < log.recovery_point
 
 
 def _too_short(log: Log) -> DamagedLog:

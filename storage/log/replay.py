@@ -36,6 +36,10 @@ def newest_snapshot(log: Log, limit: int) -> tuple[int, Producers] | None:
                 producers = Producers.load(content, path, log.config.max_producers)
             except DamagedFile:
                 continue
+            if offset > log.known_high_watermark and producers.has_seen_markers:
+                # A marker that is not committed yet keeps its transaction from readers, and a
+                # snapshot does not say which: an older one lets the replay meet it.
+                continue
             producers.on_high_watermark(log.known_high_watermark)
             return offset, producers
     return None

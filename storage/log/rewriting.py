@@ -18,13 +18,13 @@ import attrs
 from storage.batch.header import HEADER_BYTES, Batch, Header, checksum, headers, read_header
 from storage.disk.jobs import Job
 from storage.disk.seam import Disk
-from storage.errors import DamagedLog, DiskFailed, DiskFull, StorageError
+from storage.errors import DamagedLog, StorageError, disk_error
 from storage.log.cleanable import Plan
 from storage.log.cleaning import AbortedBatches, Cleaner, placeholder
 from storage.log.config import LogConfig
 from storage.log.flushing import sync
 from storage.log.leftovers import CLEANED, SWAP
-from storage.log.log import NO_ROOM, Log
+from storage.log.log import Log
 from storage.log.offset_map import MAX_KEYS, OffsetMap
 from storage.log.segment import INDEX, LOG, TIME_INDEX, Segment, file_name
 
@@ -76,7 +76,7 @@ def clean(log: Log, plan: Plan, max_keys: int = MAX_KEYS) -> Job[Cleaned | None]
         if not plan.holds(log) or log.cutting:
             return None
         if isinstance(error, OSError):
-            raise refusal(log, error) from error
+            raise disk_error(error, log.folder) from error
         raise
     return cleaned
 
@@ -89,12 +89,6 @@ def discard(log: Log, exchanges: Sequence[Exchange]) -> None:
                 name = file_name(exchange.new.base_offset, kind + suffix)
                 with suppress(OSError):
                     log.disk.delete(f"{log.folder}/{name}")
-
-
-def refusal(log: Log, error: OSError) -> StorageError:
-    """Say what an error of the disk means."""
-    kind = DiskFull if error.errno in NO_ROOM else DiskFailed
-    return kind(f"{log.folder}: {error}")
 
 
 def _clean(log: Log, cleaned: Cleaned, max_keys: int) -> Job[None]:

@@ -21,6 +21,8 @@ from storage.batch.header import (
 )
 from storage.disk.seam import Disk
 
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+"""How far an offset may lie from its segment's base: an index has four bytes for it."""
 _BUFFER_BYTES: Final = 1024 * 1024
 
 Visit = Callable[[int, Header, memoryview], None]
@@ -44,11 +46,15 @@ def scan(
     offset: int,
     epoch: int,
     visit: Visit,
+    limit: int | None = None,
 ) -> Fault | None:
     """Visit every good batch from position `start` to `end`; return what ended that too early.
 
-    The first batch begins at `offset` or later, and no epoch is smaller than the one before.
+    The first batch begins at `offset` or later, none reaches beyond `limit`, where the next segment
+    begins, and no epoch is smaller than the one before.
     """
+    if limit is None:
+        limit = offset + MAX_RELATIVE_OFFSET + 1
     buffer = memoryview(bytearray(min(_BUFFER_BYTES, max(end - start, 1))))
     origin = position = start
     filled = 0
@@ -65,6 +71,10 @@ def scan(
             return Fault(position, offset, _misplaced(header, offset, epoch))
         if size < HEADER_BYTES or size > end - position or header.last_offset_delta < 0:
             return Fault(position, offset, _misshapen(header, end - position))
+        if header.end_offset > limit:
+            return Fault(
+                position, offset, f"a batch reaches beyond {limit}: to {header.end_offset}"
+            )
         if at + size > filled and size <= len(buffer):
             origin, at = position, 0
             filled = disk.read_into(path, buffer[: end - position], position)

@@ -217,6 +217,7 @@ class Segment:
         """Forget what is at or after this offset. The file is cut at its batch, if it has one."""
         found = self.find(offset)
         if found is None:
+            self.settle()
             return
         self.size_bytes = found[0]
         self.offsets.keep_below(offset - self.base_offset, 0)

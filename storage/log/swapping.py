@@ -19,10 +19,11 @@ from __future__ import annotations
 from functools import partial
 
 from storage.disk.jobs import Job
+from storage.errors import disk_error
 from storage.log.flushing import sync
 from storage.log.leftovers import SWAP, remove_replaced
 from storage.log.log import Log
-from storage.log.rewriting import Cleaned, Exchange, discard, refusal
+from storage.log.rewriting import Cleaned, Exchange, discard
 
 
 def swap(log: Log, cleaned: Cleaned) -> Job[bool]:
@@ -40,11 +41,11 @@ def swap(log: Log, cleaned: Cleaned) -> Job[bool]:
         while waiting:
             yield from _decide(log, waiting[0])
             yield from _finish(log, waiting.pop(0))
-        log.marks.cleaned.values[log.partition] = cleaned.end_offset
-        yield from log.marks.cleaned.save()
     except OSError as error:
         discard(log, waiting)
-        raise refusal(log, error) from error
+        raise disk_error(error, log.folder) from error
+    # It becomes durable with the folder's next checkpoint: an older one only costs work.
+    log.marks.cleaned.values[log.partition] = cleaned.end_offset
     return True
 
 
@@ -52,6 +53,7 @@ def _keep_producers(log: Log, snapshot: str) -> Job[None]:
     """See to it that a start after a crash goes on from this snapshot: older ones are deleted."""
     yield partial(sync, log.disk, log.folder, (snapshot,), names=False)
     yield from log.marks.recovery_points.save()
+    yield from log.marks.high_watermarks.save()
 
 
 def _decide(log: Log, exchange: Exchange) -> Job[None]:

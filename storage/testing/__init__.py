@@ -16,7 +16,7 @@ It knows no test framework.
 """
 
 from storage.testing.crashes import Outcome, run
-from storage.testing.left_out import LEFT_OUT, LeftOut
+from storage.testing.left_out import LeftOut
 from storage.testing.rot import run_rot
 
-__all__ = ["LEFT_OUT", "LeftOut", "Outcome", "run", "run_rot"]
+__all__ = ["LeftOut", "Outcome", "run", "run_rot"]

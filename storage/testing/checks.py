@@ -15,7 +15,7 @@ from storage.testing import naive
 from storage.testing.model import Broken, Kept, Seen
 from storage.testing.naive import Lying, ProducerState
 
-_RANGES: Final = 12
+_RANGES: Final = 5
 """How many ranges of offsets are tried with each question that takes one."""
 
 
@@ -128,7 +128,7 @@ def _check_find(log: Log, lying: Sequence[Lying]) -> None:
 
 def _check_times(log: Log, lying: Sequence[Lying], random: Random) -> None:
     times = sorted({time_ms for each in lying for _, time_ms in each.batch.times})
-    asked = [each + random.choice((0, 1)) for each in random.sample(times, min(len(times), 10))]
+    asked = [each + random.choice((0, 1)) for each in random.sample(times, min(len(times), 5))]
     for time_ms in (*asked, 0):
         for end_offset in (log.end_offset, random.randint(log.start_offset, log.end_offset)):
             expected = naive.find_time(lying, log.start_offset, time_ms, end_offset)
@@ -145,11 +145,11 @@ def _check_times(log: Log, lying: Sequence[Lying], random: Random) -> None:
 def _check_epochs(log: Log, lying: Sequence[Lying]) -> None:
     """Every batch is in its epoch, and an epoch begins with its first batch.
 
-    One that has no batch in the log, where a gap was left, is no error.
+    Where a gap was left, the first epoch may begin before its first batch, or have none.
     """
     view = log.as_protocol()
     starts = [start for _, start in view.epochs]
-    first_of: dict[int, int] = {}
+    first_offsets: dict[int, int] = {}
     for _, _, batch in lying:
         if batch.end_offset <= log.start_offset:
             continue
@@ -158,16 +158,10 @@ def _check_epochs(log: Log, lying: Sequence[Lying]) -> None:
         found = view.epochs[number] if number >= 0 else None
         if found is None or found[0] != batch.header.leader_epoch:
             raise Broken(f"offset {offset} is in {found} of {view.epochs}")
-        if first_of.setdefault(found[0], found[1]) != found[1] or found[1] > offset:
-            raise Broken(f"epoch {found[0]} begins twice in {view.epochs}")
-    known = {}
-    for _, _, batch in lying:
-        if batch.end_offset > log.start_offset:
-            known.setdefault(batch.header.leader_epoch, max(batch.base_offset, log.start_offset))
+        first_offsets.setdefault(found[0], offset)
     for epoch, start in view.epochs:
-        gap = start == log.start_offset and known.get(epoch, start) > start
-        if epoch in known and known[epoch] != start and not gap:
-            raise Broken(f"epoch {epoch} begins at {known[epoch]}, and not at {start}")
+        if first_offsets.get(epoch, start) != start and start != log.start_offset:
+            raise Broken(f"epoch {epoch} begins at {first_offsets[epoch]}, and not at {start}")
 
 
 def _check_stable(log: Log) -> None:

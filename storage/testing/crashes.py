@@ -10,12 +10,11 @@ import attrs
 from storage.checkpoint import TopicPartition
 from storage.disk.faults import Faults
 from storage.disk.simulated import SimulatedCrash, SimulatedDisk
-from storage.errors import StorageError
 from storage.log.config import LogConfig
 from storage.testing.broker import SmallBroker, fresh_disk
 from storage.testing.checks import check, look
 from storage.testing.left_out import LeftOut, Watch
-from storage.testing.model import Broken, PartitionModel
+from storage.testing.model import Broken, PartitionModel, Seen
 from storage.testing.source import BatchSource
 from storage.testing.workload import Stage, draw
 
@@ -35,25 +34,30 @@ class Outcome:
     torn: int = 0
     ignored: int = 0
     """How many operations of the disk were left out, if that was asked for."""
+    seen: set[LeftOut] = attrs.Factory(set)
+    """Every kind of fsync and rename that happened."""
 
     def report(self) -> str:
         """Say how it ended, and what led to it."""
         verdict = f"seed {self.seed}: {self.failure or 'everything is as promised'}"
-        return "\n".join([verdict, *(f"  {number:3} {text}" for number, text in enumerate(self.journal))])
+        return "\n".join(
+            [verdict, *(f"  {number:3} {text}" for number, text in enumerate(self.journal))]
+        )
 
 
 def run(seed: int, faults: Faults | None = None, ignore: LeftOut | None = None) -> Outcome:
-    """Do one run. `ignore` leaves a kind of fsync or rename out, `faults` replaces the drawn ones."""
+    """Do one run. `ignore` leaves out a kind of fsync or rename; `faults` replace those drawn."""
     crashes = CrashRun(seed, faults, ignore)
     outcome = Outcome(seed, crashes.stage.journal)
     try:
         crashes.create_logs()
         for _ in range(_ROUNDS):
             crashes.round()
-    except (Broken, StorageError, OSError) as error:
+    # Whatever is raised is a failure of this run, and its report is worth more than the trace.
+    except Exception as error:
         outcome.failure = f"{type(error).__name__}: {error}"
     outcome.starts, outcome.torn = crashes.starts, crashes.torn
-    outcome.ignored = crashes.stage.watch.ignored
+    outcome.ignored, outcome.seen = crashes.stage.watch.ignored, crashes.stage.watch.seen
     return outcome
 
 
@@ -88,6 +92,8 @@ class CrashRun:
         self.stage = Stage(self.random, watch, SmallBroker(fresh_disk(disk), config))
         count = self.random.choice((1, 2))
         self.partitions = [TopicPartition("t", number) for number in range(count)]
+        self.stopped: dict[TopicPartition, Seen] = {}
+        """What was in the logs at the last clean stop, producers included, if all was committed."""
         self.starts = self.torn = 0
 
     def create_logs(self) -> None:
@@ -99,15 +105,14 @@ class CrashRun:
         for partition, start_offset in starts.items():
             stage.sources[partition] = BatchSource(random)
             stage.models[partition] = PartitionModel(start_offset)
+            # Before its start is written down, a new log may begin at 0 as well.
+            stage.models[partition].advancing_to = 0
         stage.watch.job = "create"
         try:
             for partition, start_offset in starts.items():
-                model = stage.models[partition]
-                # Before its start is written down, a new log may begin at 0 as well.
-                model.advancing_to = 0
                 stage.note(f"create {partition.folder_name} at {start_offset}")
                 stage.broker.create(partition, start_offset)
-                model.advancing_to = None
+                stage.models[partition].advancing_to = None
         except SimulatedCrash as crash:
             stage.note(f"crash {crash}")
             self._start_after(self._accident(), clean=False)
@@ -122,7 +127,9 @@ class CrashRun:
             for number in range(count):
                 operation = draw(random)
                 if number == crashes_in:
-                    disk.crash_at(disk.operations + random.choice((1, 2, 4, 8, 16)) + random.randint(0, 4))
+                    disk.crash_at(
+                        disk.operations + random.choice((1, 2, 4, 8, 16)) + random.randint(0, 4)
+                    )
                 stage.watch.job = operation.name
                 operation.act(stage, random.choice(self.partitions))
             self._end_round(disk)
@@ -135,20 +142,28 @@ class CrashRun:
         stage.watch.job = "close"
         kind = random.choice(("kill", "power", "stop", "stop"))
         if kind == "stop":
-            stage.note("stop")
-            values = stage.broker.marks.high_watermarks.values
-            stage.watermarks.append(dict(values))
-            ends = {partition: log.end_offset for partition, log in stage.broker.logs.items()}
-            stage.broker.stop()
-            for partition, end_offset in ends.items():
-                stage.models[partition].flushed(end_offset)
-            stage.watermarks = [dict(values)]
+            self._stop()
             self._start_after(self._accident(), clean=True)
         elif kind == "kill":
             stage.note("kill")
             self._start_after(disk.kill(), clean=False, nothing_lost=True)
         else:
             self._start_after(self._accident(), clean=False)
+
+    def _stop(self) -> None:
+        """Stop cleanly, mostly with everything committed, as in an orderly shutdown."""
+        stage = self.stage
+        logs, values = stage.broker.logs, stage.broker.marks.high_watermarks.values
+        if self.random.random() < 0.6:
+            values.update({partition: log.end_offset for partition, log in logs.items()})
+        stage.note(f"stop, committed to {list(values.values())}")
+        stage.watermarks.append(dict(values))
+        stage.broker.stop()
+        for partition, log in logs.items():
+            stage.models[partition].flushed(log.end_offset)
+            if values.get(partition) == log.end_offset:
+                self.stopped[partition] = look(log)
+        stage.watermarks = [dict(values)]
 
     def _accident(self) -> SimulatedDisk:
         """Kill the process or take its power away."""
@@ -160,12 +175,10 @@ class CrashRun:
         self.stage.note(f"power fails, {seed}")
         return disk.crash(seed)
 
-    def _start_after(
-        self, disk: SimulatedDisk, *, clean: bool, nothing_lost: bool = False
-    ) -> None:
+    def _start_after(self, disk: SimulatedDisk, *, clean: bool, nothing_lost: bool = False) -> None:
         """Start on what is left, perhaps only at a further attempt; check; and start once more."""
         stage, random = self.stage, self.random
-        stage.watch.job = "open"
+        stage.watch.restart()
         for _ in range(3):
             if random.random() < 0.65:
                 break
@@ -178,6 +191,7 @@ class CrashRun:
             except SimulatedCrash as crash:
                 stage.note(f"crash {crash}")
                 disk = self._accident()
+                stage.watch.restart()
                 # Only the first start after a clean stop may rely on it.
                 clean = nothing_lost = False
         if stage.broker.disk is not disk or not stage.broker.logs:
@@ -214,8 +228,13 @@ class CrashRun:
                 self.torn += 1
                 stage.note(f"torn {recovery.torn}")
             log, model = broker.logs[partition], stage.models[partition]
-            model.adopt(look(log))
-            check(log, model.batches, self.random)
+            seen = look(log)
+            if clean and seen != self.stopped.get(partition, seen):
+                difference = _difference(self.stopped[partition], seen)
+                raise Broken(f"a clean stop and a start changed {difference}")
+            model.adopt(seen)
+            check(log, model.batches, stage.questions)
+        self.stopped.clear()
         values = broker.marks.high_watermarks.values
         if values not in stage.watermarks:
             raise Broken(f"the high watermarks are {values}, and not one of {stage.watermarks}")
@@ -241,11 +260,11 @@ class CrashRun:
                 raise Broken(f"a second start finds {_difference(one, other)}")
 
 
-def _difference(one: object, other: object) -> str:
-    names = ("start", "end", "first base", "batches", "producers")
-    pairs = zip(names, tuple(one), tuple(other), strict=True)  # type: ignore[arg-type]
+def _difference(one: Seen, other: Seen) -> str:
     return "; ".join(
-        f"{name}: {_short(was)} became {_short(now)}" for name, was, now in pairs if was != now
+        f"{name}: {_short(was)} became {_short(now)}"
+        for name, was, now in zip(Seen._fields, one, other, strict=True)
+        if was != now
     )
 
 

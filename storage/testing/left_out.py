@@ -1,51 +1,66 @@
 """Leave out one kind of fsync or rename, in order to see whether anything notices.
 
-A kind is an operation on files that end like this, during one of the workload's operations, perhaps
-only right after a rename or only not after one: a folder is synced for several reasons.
+A kind is told by the operation, by the file, by what the workload is doing, and, as a folder is
+synced for several reasons, by what came right before it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
-import attrs
+_DURABLE: Final = ("fsync", "fsync_folder", "rename")
+_PARTITION: Final = re.compile(r".*-[0-9]+")
+_DIGITS: Final = re.compile(r"[0-9]{20}")
 
 
-@attrs.frozen
-class LeftOut:
-    """Which operations of the disk do nothing and say that they did."""
+class LeftOut(NamedTuple):
+    """Operations of the disk that do nothing and say that they did."""
 
     operation: str
-    suffix: str
-    jobs: tuple[str, ...] = ()
-    """During which operations of the workload; all if there is none."""
-    after_rename: bool | None = None
-    """Whether the operation before it was a rename; `None`: either."""
+    kind: str
+    """The name of the file without its offset; `partition` and `folder` for the two folders."""
+    job: str
+    """During which operation of the workload."""
+    after: str = ""
+    """For the sync of a folder: the operation before it, and of a rename its file."""
 
     def __str__(self) -> str:
-        when = {None: "", True: "-after-rename", False: "-without-rename"}[self.after_rename]
-        return f"{self.operation}-{self.suffix}{when}-{'+'.join(self.jobs) or 'always'}"
+        after = f" after {self.after}" if self.after else ""
+        return f"{self.operation} {self.kind} in {self.job}{after}"
 
 
 class Watch:
-    """A rule for `Faults.ignore` that knows what the workload is doing."""
+    """A rule for `Faults.ignore` that knows what the workload is doing, and notes what it sees."""
 
-    def __init__(self, left_out: LeftOut | None) -> None:
+    def __init__(self, left_out: LeftOut | None = None) -> None:
         self.job = ""
         self.ignored = 0
+        self.seen: set[LeftOut] = set()
         self._left_out = left_out
-        self._renamed = False
+        self._before = ""
 
     def __call__(self, operation: str, path: str) -> bool:
         """Whether the operation is to do nothing."""
-        renamed, self._renamed = self._renamed, operation == "rename"
-        rule = self._left_out
-        if rule is None or operation != rule.operation or not path.endswith(rule.suffix):
+        before, self._before = self._before, operation
+        if operation not in _DURABLE:
             return False
-        matches = not rule.jobs or self.job in rule.jobs
-        matches &= rule.after_rename in (None, renamed)
-        self.ignored += matches
-        return matches
+        kind = kind_of(path)
+        if operation == "rename":
+            self._before = f"rename {kind}"
+        call = LeftOut(operation, kind, self.job, before if operation == "fsync_folder" else "")
+        self.seen.add(call)
+        self.ignored += call == self._left_out
+        return call == self._left_out
+
+    def restart(self) -> None:
+        """A new process begins: nothing came before."""
+        self.job, self._before = "open", "start"
 
 
-LEFT_OUT: Final[tuple[LeftOut, ...]] = ()
+def kind_of(path: str) -> str:
+    """Tell what kind of file or folder this is."""
+    name = path.rpartition("/")[2]
+    if name == path:
+        return "folder"
+    return "partition" if _PARTITION.fullmatch(name) else _DIGITS.sub("", name)

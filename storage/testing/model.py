@@ -129,7 +129,9 @@ class PartitionModel:
         self.cutting_to = self.advancing_to = self.resetting_to = None
 
     def _must_have(self) -> int:
-        return min(self.flushed_end, self.flushed_end if self.cutting_to is None else self.cutting_to)
+        return min(
+            self.flushed_end, self.flushed_end if self.cutting_to is None else self.cutting_to
+        )
 
     def _place(self, seen: Seen) -> tuple[int, int]:
         """Find the run of batches that a log has; `Broken` if it has anything else."""
@@ -175,7 +177,7 @@ class PartitionModel:
     def producer_states(self, batches: Sequence[Kept]) -> Iterator[dict[int, ProducerState]]:
         """Yield what may be remembered after these batches: from any origin on."""
         for origin in sorted(self.origins):
-            yield replay((each for each in batches if each.base_offset >= origin))
+            yield replay(each for each in batches if each.base_offset >= origin)
 
 
 def _shown(batch: Kept) -> str:

@@ -57,7 +57,11 @@ def replay(batches: Iterable[Kept]) -> dict[int, ProducerState]:
 def first_undecided(states: Iterable[ProducerState]) -> int | None:
     """Where the first open transaction begins."""
     return min(
-        (each.transaction_first_offset for each in states if each.transaction_first_offset is not None),
+        (
+            each.transaction_first_offset
+            for each in states
+            if each.transaction_first_offset is not None
+        ),
         default=None,
     )
 

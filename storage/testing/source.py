@@ -44,9 +44,7 @@ class BatchSource:
             states |= replay([*model.batches, *(kept for _, kept in drawn)])
         return drawn
 
-    def _batch(
-        self, states: dict[int, ProducerState], base_offset: int
-    ) -> tuple[Batch, Kept]:
+    def _batch(self, states: dict[int, ProducerState], base_offset: int) -> tuple[Batch, Kept]:
         random = self._random
         self._now_ms += random.choice((0, 1, 7, 50, 400))
         if random.random() < 0.08:
@@ -81,9 +79,7 @@ class BatchSource:
             times = [self._now_ms] * len(times)
         return self._kept(assign(batch, base_offset, self._leader_epoch), times, None)
 
-    def _marker(
-        self, states: dict[int, ProducerState], base_offset: int
-    ) -> tuple[Batch, Kept]:
+    def _marker(self, states: dict[int, ProducerState], base_offset: int) -> tuple[Batch, Kept]:
         random = self._random
         # Mostly for an open transaction; a marker without one is allowed and decides nothing.
         opened = [
@@ -98,13 +94,9 @@ class BatchSource:
         epoch = states.get(producer_id, _NEW).epoch + (random.random() < 0.1)
         data = marker(kind, producer_id, epoch, 1, self._now_ms)
         (batch,) = split(data)
-        return self._kept(
-            assign(batch, base_offset, self._leader_epoch), [self._now_ms], commits
-        )
+        return self._kept(assign(batch, base_offset, self._leader_epoch), [self._now_ms], commits)
 
-    def _kept(
-        self, batch: Batch, times: list[int], commits: bool | None
-    ) -> tuple[Batch, Kept]:
+    def _kept(self, batch: Batch, times: list[int], commits: bool | None) -> tuple[Batch, Kept]:
         base = batch.header.base_offset
         numbered = tuple((base + number, time_ms) for number, time_ms in enumerate(times))
         return batch, Kept(batch.header, bytes(batch.view), numbered, commits)

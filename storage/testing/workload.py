@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeVar
 from storage.checkpoint import TopicPartition
 from storage.disk import jobs
 from storage.disk.jobs import Job
-from storage.errors import DiskFull
+from storage.errors import NO_ROOM, DiskFull
 from storage.log import cutting, flushing
-from storage.log.log import NO_ROOM, Log
+from storage.log.log import Log
 from storage.testing.broker import SmallBroker
 from storage.testing.checks import check, look
 from storage.testing.left_out import Watch
@@ -32,6 +32,8 @@ class Stage:
 
     def __init__(self, random: Random, watch: Watch, broker: SmallBroker) -> None:
         self.random = random
+        self.questions = Random(random.random())
+        """Chance for the checks alone: more of them do not change what a seed does."""
         self.watch = watch
         self.broker = broker
         self.models: dict[TopicPartition, PartitionModel] = {}
@@ -151,7 +153,9 @@ def reset(stage: Stage, partition: TopicPartition) -> None:
     """Drop everything and begin at an arbitrary offset."""
     log, model = stage.broker.logs[partition], stage.models[partition]
     lowest = max(log.start_offset - 20, 0)
-    offset = stage.random.choice((lowest, log.end_offset, stage.random.randint(lowest, log.end_offset + 30)))
+    offset = stage.random.choice(
+        (lowest, log.end_offset, stage.random.randint(lowest, log.end_offset + 30))
+    )
     stage.note(f"reset {partition.folder_name} to {offset}")
     model.resetting_to = offset
     stage.go(cutting.reset(log, offset))
@@ -161,7 +165,9 @@ def reset(stage: Stage, partition: TopicPartition) -> None:
 def advance(stage: Stage, partition: TopicPartition) -> None:
     """Delete records, or segments that retention has no need of; appends go on meanwhile."""
     log, model = stage.broker.logs[partition], stage.models[partition]
-    bases = [segment.base_offset for segment in log.segments if segment.base_offset > log.start_offset]
+    bases = [
+        segment.base_offset for segment in log.segments if segment.base_offset > log.start_offset
+    ]
     anywhere = stage.random.randint(log.start_offset, log.end_offset)
     offset = stage.random.choice((*bases[:2], anywhere))
     stage.note(f"advance the start of {partition.folder_name} to {offset}")
@@ -181,6 +187,7 @@ def fill(stage: Stage, partition: TopicPartition) -> None:
     disk.capacity_bytes = used + random.choice((0, 1, 20, 80, random.randint(0, 2000)))
     stage.note(f"{disk.capacity_bytes - used} bytes of room")
     log, model = stage.broker.logs[partition], stage.models[partition]
+    stage.watch.job = name
     try:
         act(stage, partition)
     except (DiskFull, OSError) as error:
@@ -189,6 +196,7 @@ def fill(stage: Stage, partition: TopicPartition) -> None:
         disk.capacity_bytes = plenty
         stage.note(f"no room for {name}")
         _after_refusal(stage, log, model)
+        stage.watch.job = "flush"
         flush(stage, partition)
     finally:
         disk.capacity_bytes = plenty
@@ -221,7 +229,7 @@ def check_at_rest(stage: Stage, partition: TopicPartition) -> None:
         raise Broken(f"the log begins at {seen.start_offset}, and not at {model.start_offset}")
     if seen.producers not in list(model.producer_states(model.batches)):
         raise Broken(f"wrong producers: {seen.producers}")
-    check(log, model.batches, stage.random)
+    check(log, model.batches, stage.questions)
 
 
 def observe(stage: Stage, partition: TopicPartition) -> None:

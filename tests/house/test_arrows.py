@@ -22,6 +22,7 @@ ROOMS = ("protocol", "storage", "net", "jepsen_style", "spark_checkers", "spec",
 ALLOWED: dict[str, set[str]] = {
     "protocol": {"protocol", "attrs", "immutables"},
     "storage": {"storage", "protocol", "attrs", "crc32c"},
+    "storage.batch.codecs": {"storage", "protocol", "cramjam", "lz4", "zstandard"},
     "storage.disk": {"storage", "protocol", "attrs", "crc32c", "trio"},
     "net": {"net", "storage", "protocol", "attrs", "trio", "crc32c"},
     "jepsen_style": {"jepsen_style", "net", "storage", "protocol", "attrs", "trio", "pyarrow"},

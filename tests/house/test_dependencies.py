@@ -15,7 +15,7 @@ LOCKED_EXTRAS = {
     "spark.lock": ("check", "broker", "dev", "chaos", "spark"),
 }
 SPARK = {"pyspark", "py4j", "pandas", "numpy"}
-BROKER = {"trio", "crc32c"}
+BROKER = {"trio", "crc32c", "cramjam", "lz4", "zstandard"}
 
 
 class Lock:

@@ -96,7 +96,8 @@ def test_a_delete_horizon_is_set_once_and_kept(found: list[Record], horizon_ms: 
 def test_an_empty_batch_must_be_told_what_it_spans() -> None:
     with pytest.raises(ValueError, match="last offset delta"):
         build([])
-    assert only(build([], base_offset=5, last_offset_delta=4, codec=GZIP)).header.last_offset == 9
+    header = only(build([], base_offset=5, last_offset_delta=4, codec=GZIP)).header
+    assert (header.last_offset, header.max_timestamp_ms, header.codec) == (9, -1, NONE)
 
 
 @pytest.mark.parametrize(

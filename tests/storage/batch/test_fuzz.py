@@ -21,7 +21,7 @@ from storage.errors import InvalidBatch
 from tests.storage.batch.strategies import batches, only, plain
 
 KIB = 1 << 10
-PROGRAM = Path(__file__).resolve().parents[3] / "scripts" / "fuzz_batches.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "scripts" / "fuzz.py"
 
 
 @st.composite

@@ -37,7 +37,7 @@ def test_what_is_encoded_is_decoded(found: list[Record]) -> None:
 
 
 def test_bytes_are_views_into_the_batch() -> None:
-    payload = bytes(ONE.view)
+    payload = bytearray(ONE.view)
     (record,) = decode(only(payload))
     assert isinstance(record.key, memoryview)
     assert isinstance(record.value, memoryview)

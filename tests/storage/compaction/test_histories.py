@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from storage.batch.codecs import CODECS
 from storage.batch.control import MarkerKind
 from storage.batch.header import Header
+from storage.disk import jobs
+from storage.log import cutting
 from storage.log.offset_map import MAX_KEYS
 from tests.storage.compaction.world import (
     RETENTION_MS,
@@ -163,9 +165,6 @@ def test_a_compacted_log_can_be_truncated_anywhere(
     history: list[tuple[object, ...]], random: Random
 ) -> None:
     """Also where compaction has been, as after an unclean election: nothing stays open for ever."""
-    from storage.disk import jobs
-    from storage.log import cutting
-
     world = play(history)
     undecided = {offset for offset, each in world.truth.items() if each.decided_at is None}
     jobs.run(cutting.truncate(world.log, random.randint(0, world.log.end_offset)))

@@ -1,11 +1,10 @@
 """What a crash of the simulated disk may leave, what it must leave, and that all of it happens."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.disk.faults import Faults
-from storage.disk.simulated import SimulatedCrash, SimulatedDisk
+from storage.disk.simulated import SimulatedDisk
 
 SEEDS = range(300)
 LOG = "/data/log"
@@ -286,6 +285,18 @@ def test_a_change_that_does_not_fit_what_is_left_takes_no_other_file_away() -> N
     assert ("/data/moved", "/data/sub") in names(disk)
 
 
+def test_a_folder_renamed_over_another_takes_no_file_away() -> None:
+    disk = new_disk()
+    for folder in ("/data/full", "/data/empty"):
+        disk.make_folder(folder)
+    disk.create("/data/full/kept")
+    disk.fsync_folder("/data/full")
+    disk.fsync_folder("/data")
+    disk.rename("/data/full/kept", "/data/moved")
+    disk.rename("/data/empty", "/data/full")
+    assert names(disk) == {("/data/full/kept",), ("/data/moved",)}
+
+
 def test_what_follows_a_crash_is_not_durable_by_itself() -> None:
     disk = with_file(b"old").crash(0)
     disk.create("/data/other")
@@ -366,107 +377,3 @@ def test_a_killed_process_loses_nothing_and_gains_no_durability() -> None:
     assert names(successor) == {(LOG, "/data/other")}
     assert contents(successor) == {b"n" * 512}
     assert contents(disk) == {b"o" * 512, b"n" * 512}
-
-
-def work(disk: SimulatedDisk) -> None:
-    """Do one of everything that changes something, ten operations."""
-    disk.make_folder("/data")
-    disk.create(LOG)
-    disk.write(LOG, [b"n" * 4000], 0)
-    disk.truncate(LOG, 3000)
-    disk.fsync(LOG)
-    disk.rename(LOG, "/data/renamed")
-    disk.fsync_folder("/data")
-    disk.delete("/data/renamed")
-    disk.make_folder("/data/sub")
-    disk.delete_folder("/data/sub")
-
-
-def observed(disk: SimulatedDisk) -> tuple[object, ...]:
-    """Return what tells two states of that disk apart, seen or durable."""
-    successor = disk.kill()
-    folders = tuple(path for path in ("/data", "/data/sub") if successor.is_folder(path))
-    left = frozenset(tuple(disk.crash(seed).files().items()) for seed in SEEDS)
-    return folders, tuple(disk.files().items()), left
-
-
-@pytest.mark.parametrize("operation", range(1, 11))
-def test_a_crash_may_come_before_or_after_any_change(operation: int) -> None:
-    """Of a write also a part may be done; of anything else, all or nothing."""
-    seen = set()
-    for seed in range(12):
-        disk = SimulatedDisk(seed)
-        disk.crash_at(operation)
-        with pytest.raises(SimulatedCrash, match=f"operation {operation}:"):
-            work(disk)
-        assert disk.operations == operation
-        seen.add(observed(disk))
-    if operation == 3:
-        assert len(seen) > 2
-    else:
-        assert len(seen) == 2
-
-
-def test_a_crash_in_a_write_leaves_any_part_of_it() -> None:
-    sizes = set()
-    for seed in range(60):
-        disk = SimulatedDisk(seed)
-        disk.crash_at(3)
-        with pytest.raises(SimulatedCrash):
-            work(disk)
-        content = disk.files()[LOG]
-        assert content == b"n" * len(content)
-        sizes.add(len(content))
-    assert {0, 4000} < sizes
-
-
-def test_nothing_is_done_after_a_crash() -> None:
-    disk = with_file(b"bytes")
-    pin = disk.pin(LOG)
-    disk.crash_at(disk.operations + 1)
-    with pytest.raises(SimulatedCrash):
-        disk.truncate(LOG, 0)
-    before = disk.files()
-    for operation in (
-        lambda: work(disk),
-        lambda: disk.write(LOG, [b"x"], 0),
-        lambda: disk.read(LOG, 0, 1),
-        lambda: disk.fsync(LOG),
-        lambda: disk.size(LOG),
-        lambda: disk.exists(LOG),
-        lambda: disk.list("/data"),
-        lambda: disk.is_folder("/data"),
-        lambda: disk.free_bytes("/data"),
-        lambda: disk.pin(LOG),
-        lambda: pin.read(0, 1),
-        lambda: disk.submit(lambda: 1, print),
-        disk.run_all,
-    ):
-        with pytest.raises(SimulatedCrash):
-            operation()
-    pin.release()
-    assert disk.files() == before
-
-
-def test_a_crash_is_not_given_to_a_callback() -> None:
-    disk = with_file(b"bytes")
-    results: list[object] = []
-    disk.crash_at(disk.operations + 1)
-    with pytest.raises(SimulatedCrash):
-        disk.submit(lambda: disk.fsync(LOG), results.append)
-    assert results == []
-
-
-def test_a_crash_cannot_be_ordered_for_the_past() -> None:
-    disk = with_file(b"bytes")
-    with pytest.raises(ValueError, match="past"):
-        disk.crash_at(disk.operations)
-
-
-def test_the_trace_tells_every_change_in_order() -> None:
-    disk = SimulatedDisk(0)
-    disk.trace = []
-    work(disk)
-    assert len(disk.trace) == disk.operations == 10
-    assert disk.trace[2] == ("pwritev", LOG, 0, 4000)
-    assert disk.trace[5] == ("rename", LOG, "/data/renamed")

@@ -221,6 +221,13 @@ def test_faults_can_be_changed_while_the_disk_runs() -> None:
     assert disk.size(LOG) == 5
 
 
+def test_the_disk_after_an_accident_has_the_same_faults_and_room() -> None:
+    disk = with_file(b"bytes", Faults(short_reads=0.25))
+    disk.capacity_bytes = 99
+    for after in (disk.crash(1), disk.kill()):
+        assert (after.faults, after.capacity_bytes) == (disk.faults, 99)
+
+
 def test_what_a_callback_raises_comes_out_of_submit_and_the_disk_goes_on() -> None:
     disk = SimulatedDisk(0)
     results: list[object] = []

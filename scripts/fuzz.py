@@ -95,7 +95,76 @@ def batch_seeds() -> Iterator[bytes]:
         yield bytes(marker(kind, 1, 2, 3, 4))
 
 
-TARGETS = {"batch": Target(check_batch, batch_seeds)}
+SEPARATOR = b"\xfe|\xfe"
+"""Between the files of a log in one input."""
+LOG_FILES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+def check_log(data: bytes) -> None:
+    """Open a folder whose files are these bytes, after a crash or a clean stop, and read it all.
+
+    The first byte says which, how much is believed to be durable, and whether the first batch gets
+    a good checksum. A log opens or is damaged; one that opens opens again and is the same.
+    """
+    from storage.checkpoint import TopicPartition
+    from storage.disk.simulated import SimulatedDisk
+    from storage.errors import DamagedFile, DamagedLog, InvalidBatch
+    from storage.log.config import LogConfig
+    from storage.log.index import IndexCache
+    from storage.log.marks import FolderMarks
+    from storage.log.recovery import open_log
+
+    flags, *contents = data[:1], *data[1:].split(SEPARATOR)
+    flag = flags[0] if flags else 0
+    partition, folder, disk = TopicPartition("t", 0), "data/t-0", SimulatedDisk(1)
+    disk.make_folder("data")
+    disk.make_folder(folder)
+    if flag & 1:
+        contents[0] = repaired(contents[0])
+    names = [f"{0:020d}{suffix}" for suffix in LOG_FILES] + ["leader-epoch-checkpoint"]
+    for name, content in zip(names, contents, strict=False):
+        disk.create(f"{folder}/{name}")
+        disk.write(f"{folder}/{name}", (content,), 0)
+    marks = FolderMarks(disk, "data")
+    marks.recovery_points.values[partition] = 5 if flag & 2 else 0
+    settings = (partition, folder, LogConfig(index_interval_bytes=50), marks)
+    with contextlib.suppress(DamagedLog, DamagedFile, InvalidBatch):
+        log = open_log(disk, IndexCache(), *settings, clean=bool(flag & 4)).log
+        for offset in range(log.start_offset, min(log.end_offset, log.start_offset + 20)):
+            log.read(offset, log.end_offset, 100)
+        log.aborted_between(log.start_offset, log.end_offset)
+        log.newest_time(log.end_offset)
+        again = open_log(disk.kill(), IndexCache(), *settings, clean=False).log
+        if again.end_offset != log.end_offset and not flag & 4:
+            raise RuntimeError("a log that was opened is another when it is opened again")
+
+
+def log_seeds() -> Iterator[bytes]:
+    """Yield the files of a small log, for every way to open it."""
+    from storage.batch.build import build
+    from storage.batch.records import Record
+    from storage.log.epochs import Epochs
+    from storage.log.index import OFFSET_ENTRY, TIME_ENTRY
+    from storage.log.producers import Producers
+
+    batches = [
+        build([Record(i, 1_000 + i, b"k", b"v")], base_offset=i, leader_epoch=1, producer_id=7)
+        for i in range(6)
+    ]
+    size = len(batches[0])
+    files = [
+        b"".join(batches),
+        OFFSET_ENTRY.pack(1, size) + OFFSET_ENTRY.pack(3, 3 * size),
+        TIME_ENTRY.pack(1_001, 1) + TIME_ENTRY.pack(1_005, 5),
+        b"",
+        Producers().encode(),
+        Epochs(((1, 0),)).encode(),
+    ]
+    for flag in range(8):
+        yield bytes([flag]) + SEPARATOR.join(files)
+
+
+TARGETS = {"batch": Target(check_batch, batch_seeds), "log": Target(check_log, log_seeds)}
 
 
 def fuzz(target: Target, corpus: Path, runs: int) -> None:

@@ -1,0 +1,128 @@
+"""Truncation, reset and a new start: what is left, in memory and after a power failure."""
+
+import errno
+
+import pytest
+
+from storage.disk import jobs
+from storage.disk.faults import Faults, fail_once
+from storage.errors import DiskFull
+from storage.log import cutting
+from storage.testing.bench import Bench
+
+
+@pytest.fixture
+def flushed(bench: Bench) -> Bench:
+    """Batches of two records, 0 to 39, all durable."""
+    bench.append(20, records=2)
+    bench.flush()
+    return bench
+
+
+def ends_after_power_failures(bench: Bench) -> set[tuple[int, int]]:
+    """Where the log begins and ends after a power failure, whatever is lost."""
+    ends = set()
+    for seed in range(10):
+        again = Bench()
+        again.broker = bench.broker
+        log = again.start(bench.disk.crash(seed)).log
+        ends.add((log.start_offset, log.end_offset))
+    return ends
+
+
+@pytest.mark.parametrize("offset", [39, 21, 20, 10, 1])
+def test_a_log_is_cut_before_the_batch_with_the_offset(flushed: Bench, offset: int) -> None:
+    before = flushed.content()
+    jobs.run(cutting.truncate(flushed.log, offset))
+    end = offset - offset % 2
+    assert flushed.log.end_offset == end
+    assert before.startswith(flushed.content())
+    assert flushed.log.recovery_point == end
+    assert ends_after_power_failures(flushed) == {(0, end)}
+
+
+def test_a_cut_at_the_end_or_beyond_changes_nothing(flushed: Bench) -> None:
+    before = flushed.disk.files()
+    jobs.run(cutting.truncate(flushed.log, 40))
+    jobs.run(cutting.truncate(flushed.log, 50))
+    assert flushed.disk.files() == before
+
+
+def test_what_follows_a_cut_takes_the_place_of_what_was_cut(flushed: Bench) -> None:
+    jobs.run(cutting.truncate(flushed.log, 20))
+    flushed.log.append([flushed.batch(epoch=7)])
+    flushed.flush()
+    content = flushed.content()
+    log = flushed.start(flushed.disk.crash(3)).log
+    assert flushed.content() == content
+    assert log.epochs.entries == ((1, 0), (7, 20))
+
+
+def test_a_cut_in_a_gap_ends_with_the_batch_before_it(bench: Bench) -> None:
+    bench.append(5)
+    bench.log.append([bench.batch(offset=10)])
+    bench.flush()
+    jobs.run(cutting.truncate(bench.log, 8))
+    assert bench.log.end_offset == bench.log.recovery_point == 5
+    assert ends_after_power_failures(bench) == {(0, 5)}
+
+
+def test_a_cut_that_leaves_nothing_above_the_start_empties_the_log(flushed: Bench) -> None:
+    jobs.run(cutting.advance_start(flushed.log, 21))
+    jobs.run(cutting.truncate(flushed.log, 21))
+    assert (flushed.log.start_offset, flushed.log.end_offset) == (21, 21)
+    assert ends_after_power_failures(flushed) == {(21, 21)}
+
+
+@pytest.mark.parametrize("offset", [0, 13, 40, 1000])
+def test_a_reset_leaves_an_empty_log_at_its_offset(flushed: Bench, offset: int) -> None:
+    jobs.run(cutting.reset(flushed.log, offset))
+    assert flushed.content() == b""
+    assert (flushed.log.start_offset, flushed.log.end_offset) == (offset, offset)
+    assert flushed.log.epochs.entries == ()
+    assert ends_after_power_failures(flushed) == {(offset, offset)}
+
+
+def test_a_cut_below_all_segments_is_a_reset(flushed: Bench) -> None:
+    jobs.run(cutting.advance_start(flushed.log, 30))
+    jobs.run(cutting.truncate(flushed.log, 2))
+    assert (flushed.log.start_offset, flushed.log.end_offset) == (2, 2)
+
+
+def test_a_new_start_deletes_the_segments_before_it_alone(flushed: Bench) -> None:
+    second, third = (segment.base_offset for segment in flushed.log.segments[1:3])
+    jobs.run(cutting.advance_start(flushed.log, third - 1))
+    assert flushed.log.segments[0].base_offset == second
+    assert flushed.log.start_offset == third - 1
+    assert not any(name.startswith(f"{0:020d}") for name in flushed.disk.list(flushed.folder))
+    assert ends_after_power_failures(flushed) == {(third - 1, 40)}
+
+
+def test_a_start_at_the_end_leaves_no_batch(flushed: Bench) -> None:
+    jobs.run(cutting.advance_start(flushed.log, 100))
+    assert (flushed.log.start_offset, flushed.log.end_offset) == (40, 40)
+    assert flushed.log.size_bytes == 0
+    flushed.append()
+    assert flushed.log.end_offset == 41
+
+
+def test_a_start_never_goes_back(flushed: Bench) -> None:
+    jobs.run(cutting.advance_start(flushed.log, 9))
+    jobs.run(cutting.advance_start(flushed.log, 5))
+    assert flushed.log.start_offset == 9
+
+
+@pytest.mark.parametrize("mark", ["recovery-point", "log-start"])
+def test_a_cut_without_room_for_its_mark_cuts_nothing_and_can_be_tried_again(
+    flushed: Bench, mark: str
+) -> None:
+    """The second time, the mark must not be taken for written."""
+    before = flushed.content()
+    suffix = f"{mark}-offset-checkpoint.tmp"
+    flushed.disk.faults = Faults(fail=fail_once("pwritev", suffix=suffix, code=errno.ENOSPC))
+    with pytest.raises(DiskFull):
+        jobs.run(cutting.reset(flushed.log, 7))
+    assert flushed.content() == before
+    assert (flushed.log.start_offset, flushed.log.end_offset) == (0, 40)
+    jobs.run(cutting.reset(flushed.log, 7))
+    assert ends_after_power_failures(flushed) == {(7, 7)}
