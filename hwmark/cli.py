@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,6 @@ from hwmark.check import Options, check
 from hwmark.conform import Options as ConformOptions
 from hwmark.conform import run_conform
 from hwmark.demo import demo
-from hwmark.log import log_app
 from hwmark.replay import Options as ReplayOptions
 from hwmark.replay import run_replay
 from hwmark.validate import DEFAULT_MEMORY_MB, DEFAULT_WINDOW, run_validate
@@ -21,6 +21,18 @@ from spec.catalogue import SPEC_DIR
 from spec.checking import Limits
 from spec.runner import ended
 
+
+def unavailable(missing: ModuleNotFoundError, extra: str) -> Callable[[], None]:
+    """Make a command that says what to install."""
+
+    def command() -> None:
+        print(f"hwmark: {missing.name} is missing: pip install 'hwmark[{extra}]'", file=sys.stderr)
+        raise typer.Exit(2)
+
+    command.__doc__ = f"Not installed: it comes with the extra `{extra}`."
+    return command
+
+
 app = typer.Typer(
     name="hwmark",
     help="A formally specified, Kafka-like replicated log, and the tools that try to break it.",
@@ -28,7 +40,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(log_app)
+try:
+    from hwmark.log import log_app
+except ModuleNotFoundError as missing:
+    # Who came for the specs alone has no storage, and everything else works.
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command("log", context_settings=anything)(unavailable(missing, extra="broker"))
+else:
+    app.add_typer(log_app)
 
 _RESUME_FOLDER = Path("runs/deep")
 

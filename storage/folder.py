@@ -8,9 +8,11 @@ told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from storage import checkpoint
 from storage.checkpoint import TopicPartition
@@ -24,7 +26,7 @@ from storage.log.flushing import close
 from storage.log.index import IndexCache
 from storage.log.log import Log
 from storage.log.marks import FolderMarks
-from storage.log.recovery import Recovery, create_log, open_log
+from storage.log.recovery import Recovery, open_log
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
 Offline = Callable[[TopicPartition, Exception], None]
@@ -32,6 +34,14 @@ Offline = Callable[[TopicPartition, Exception], None]
 
 def nobody_is_told(partition: TopicPartition, error: Exception) -> None:
     """Whoever looks at a folder's `failure` needs no call."""
+
+
+class NewLog(NamedTuple):
+    """A log that is to be made."""
+
+    partition: TopicPartition
+    config: LogConfig
+    start_offset: int = 0
 
 
 class LogFolder:
@@ -52,6 +62,8 @@ class LogFolder:
         self._offline = offline
         self.marks = FolderMarks(disk, path)
         self.logs: dict[TopicPartition, Log] = {}
+        self.making: set[TopicPartition] = set()
+        """Logs that are not there yet, but will be."""
         self.closed: dict[TopicPartition, StorageError] = {}
         """Logs that could not be opened, and why."""
         self.warnings: list[str] = []
@@ -69,9 +81,18 @@ class LogFolder:
                     yield from self._open(partition, config_of(partition), clean=clean)
                 elif checkpoint.folder_mark(name) == "delete":
                     yield partial(self._remove, f"{self.path}/{name}")
+            self._forget_strangers()
             yield from self.marks.save()
-        except (OSError, StorageError) as error:
+        except OSError as error:
+            self.fail(disk_error(error, self.path))
+        except StorageError as error:
             self.fail(error)
+
+    def _forget_strangers(self) -> None:
+        """A log that was deleted just before a crash may still be in the checkpoints."""
+        for partition in {each for file in self.marks.files for each in file.values}:
+            if partition not in self:
+                self.marks.forget(partition)
 
     def _prepare(self) -> bool:
         """Read the checkpoints; return whether the last stop was clean, which counts once."""
@@ -91,19 +112,8 @@ class LogFolder:
         return clean
 
     def _open(self, partition: TopicPartition, config: LogConfig, *, clean: bool) -> Job[None]:
-        folder = f"{self.path}/{partition.folder_name}"
-        opening = partial(
-            open_log,
-            self.disk,
-            self.cache,
-            partition,
-            folder,
-            config,
-            self.marks,
-            clean=clean,
-        )
         try:
-            recovery: Recovery = yield opening
+            recovery: Recovery = yield partial(self._recover, partition, config, clean=clean)
         except (DamagedLog, DamagedFile) as error:
             self.closed[partition] = error
             return
@@ -114,19 +124,43 @@ class LogFolder:
                 f" the last {torn.lost_bytes} bytes were not durable and are cut"
             )
 
-    def create(self, partition: TopicPartition, config: LogConfig, start: int = 0) -> Job[Log]:
-        """Make a new log here, durably. `DiskFull` leaves nothing that counts."""
-        folder = f"{self.path}/{partition.folder_name}"
-        making = partial(
-            create_log, self.disk, self.cache, partition, folder, config, self.marks, start
-        )
+    def _recover(self, partition: TopicPartition, config: LogConfig, *, clean: bool) -> Recovery:
+        path = self._path_of(partition)
+        return open_log(self.disk, self.cache, partition, path, config, self.marks, clean=clean)
+
+    def create(self, wanted: Sequence[NewLog]) -> Job[list[Log]]:
+        """Make new logs here, durably, with one checkpoint for all. `DiskFull` leaves nothing."""
+        partitions = [each.partition for each in wanted]
+        self.making.update(partitions)
         try:
-            log: Log = yield making
+            for partition, _, start_offset in wanted:
+                self.marks.forget(partition)
+                self.marks.recovery_points.values[partition] = 0
+                self.marks.log_starts.values[partition] = start_offset
+            # First of all nothing is durable: logs of these names may have been here before.
+            yield from self.marks.recovery_points.save()
+            yield from self.marks.log_starts.save()
+            logs: list[Log] = yield partial(self._make, wanted)
         except OSError as error:
-            self.marks.forget(partition)
+            for partition in partitions:
+                self.marks.forget(partition)
+            yield partial(self._unmake, partitions)
             raise self._refusal(error) from error
-        self.logs[partition] = log
-        return log
+        finally:
+            self.making.difference_update(partitions)
+        self.logs.update(zip(partitions, logs, strict=True))
+        return logs
+
+    def _make(self, wanted: Sequence[NewLog]) -> list[Log]:
+        for each in wanted:
+            self.disk.make_folder(self._path_of(each.partition))
+        self.disk.fsync_folder(self.path)
+        return [self._recover(each.partition, each.config, clean=False).log for each in wanted]
+
+    def _unmake(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            with suppress(OSError):
+                self._remove(self._path_of(partition))
 
     def delete(self, partition: TopicPartition, done: Callable[[Exception | None], None]) -> None:
         """Remove a log for good, when what is being done with it has ended."""
@@ -149,17 +183,17 @@ class LogFolder:
         self.marks.forget(partition)
         try:
             doomed = self._doomed_name(partition)
-            self.disk.rename(f"{self.path}/{partition.folder_name}", doomed)
+            self.disk.rename(self._path_of(partition), doomed)
             yield partial(self.disk.fsync_folder, self.path)
             yield partial(self._remove, doomed)
             yield from self.marks.save()
         except OSError as error:
             raise self._refusal(error) from error
 
-    def close(self, broker_epoch: int, done: Callable[[None], None]) -> None:
+    def close(self, broker_epoch: int, done: Callable[[Exception | None], None]) -> None:
         """Stop in good order: the next start reads nothing again. Nothing is appended any more."""
         closing = self._close(broker_epoch)
-        self.flusher.when_idle(lambda: jobs.start(self.disk, closing, lambda _: done(None)))
+        self.flusher.when_idle(partial(jobs.start, self.disk, closing, done))
 
     def _close(self, broker_epoch: int) -> Job[None]:
         if self.failure is not None:
@@ -195,6 +229,17 @@ class LogFolder:
         if not isinstance(refusal, DiskFull):
             self.fail(refusal)
         return refusal
+
+    @property
+    def log_count(self) -> int:
+        """How many logs are here, those included that are closed or not there yet."""
+        return len(self.logs) + len(self.closed) + len(self.making)
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self.logs or partition in self.closed or partition in self.making
+
+    def _path_of(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{partition.folder_name}"
 
     def _doomed_name(self, partition: TopicPartition) -> str:
         taken = set(self.disk.list(self.path))

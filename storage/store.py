@@ -16,9 +16,8 @@ from storage.disk.jobs import Job
 from storage.disk.seam import Disk
 from storage.errors import NO_ROOM, DamagedLog, DiskFailed, DiskFull, StorageError
 from storage.flusher import FLUSH_NEVER, FlushPolicy
-from storage.folder import ConfigOf, LogFolder, Offline, nobody_is_told
+from storage.folder import ConfigOf, LogFolder, NewLog, Offline, nobody_is_told
 from storage.log.compaction import CompactionReport, compact
-from storage.log.config import LogConfig
 from storage.log.cutting import advance_start
 from storage.log.index import IndexCache
 from storage.log.log import Log
@@ -79,21 +78,26 @@ class LogStore:
 
     def folder_of(self, partition: TopicPartition) -> LogFolder | None:
         """Return the folder that has a log, open or not."""
-        for folder in self.folders:
-            if partition in folder.logs or partition in folder.closed:
-                return folder
-        return None
+        return next((folder for folder in self.folders if partition in folder), None)
 
-    def create(self, partition: TopicPartition, config: LogConfig, start: int = 0) -> Job[Log]:
-        """Make a new log, in the working folder that has the fewest."""
-        if self.folder_of(partition) is not None:
-            raise StorageError(f"{partition.folder_name} is there already")
+    def create(self, *wanted: NewLog) -> Job[list[Log]]:
+        """Make new logs, each in the working folder that has the fewest then."""
         working = [folder for folder in self.folders if not folder.failure]
         if not working:
             raise DiskFailed("no log folder works")
-        folder = min(working, key=lambda each: len(each.logs) + len(each.closed))
-        log: Log = yield from folder.create(partition, config, start)
-        return log
+        for partition, *_ in wanted:
+            if self.folder_of(partition) is not None:
+                raise StorageError(f"{partition.folder_name} is there already")
+        shares: dict[LogFolder, list[NewLog]] = {folder: [] for folder in working}
+        for each in wanted:
+            emptiest = min(working, key=lambda folder: folder.log_count + len(shares[folder]))
+            shares[emptiest].append(each)
+        made: dict[TopicPartition, Log] = {}
+        for folder, share in shares.items():
+            if share:
+                logs: list[Log] = yield from folder.create(share)
+                made.update((log.partition, log) for log in logs)
+        return [made[each.partition] for each in wanted]
 
     def delete(self, partition: TopicPartition, done: Callable[[Exception | None], None]) -> None:
         """Remove a log for good; it is no error if there is none."""
@@ -111,18 +115,17 @@ class LogStore:
         elif folder is not None:
             folder.fail(error)
 
-    def close(self, broker_epoch: int, done: Callable[[None], None]) -> None:
-        """Stop in good order."""
-        left = len(self.folders)
+    def close(self, broker_epoch: int, done: Callable[[Exception | None], None]) -> None:
+        """Stop in good order, one folder after another. Nothing is appended any more."""
+        left = list(self.folders)
 
-        def closed(_: None) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                done(None)
+        def close_next(result: Exception | None) -> None:
+            if left and result is None:
+                left.pop(0).close(broker_epoch, close_next)
+            else:
+                done(result)
 
-        for folder in self.folders:
-            folder.close(broker_epoch, closed)
+        close_next(None)
 
     def checkpoint(self) -> None:
         """Begin to make recovery points, starts and high watermarks durable."""

@@ -86,7 +86,8 @@ class PartitionCheck:
                 self._check_snapshot(segment.base_offset, here=True)
             epoch = self._read(index, segment, epoch, on_bytes)
         self._check_end()
-        self._check_epochs()
+        if self._epochs.reason is not None:
+            self._rebuild(self._epochs.path, self._epochs.reason)
         for offset in sorted(self._snapshots):
             self._check_snapshot(offset, here=offset == self._report.end_offset)
         self._check_orphans()
@@ -122,10 +123,9 @@ class PartitionCheck:
             return None
 
     def _first_producers(self) -> ProducerCheck:
-        known = self._load(self._first)
-        # A log that begins within its first segment may have been told of less than that has.
-        complete = (known is not None or self._first == 0) and (self._start or 0) <= self._first
-        return ProducerCheck(known or Producers(), complete=complete)
+        """Begin with what was written down. Only who never lost a beginning knows everything."""
+        complete = self._first == 0 and not self._start
+        return ProducerCheck(self._load(self._first) or Producers(), complete=complete)
 
     def _trusts(self, base_offset: int) -> bool:
         return base_offset < self._trusted_before
@@ -288,16 +288,6 @@ class PartitionCheck:
         told = f"torn tail of {sum(sizes) - cut.position:,} bytes: {reason}"
         path, advice = self._segments[cut.index].path, "will be cut at the next start; no damage"
         self._find(Level.NOTE, path, told, advice, cut.position, cut.offset)
-
-    def _check_epochs(self) -> None:
-        check = self._epochs
-        if check.reason is not None:
-            self._rebuild(check.path, check.reason)
-        elif check.epochs is not None and self._clean and check.epochs.entries:
-            epoch, start = check.epochs.entries[-1]
-            if start > self._report.known_end:
-                reason = f"epoch {epoch} begins at {start:,}, behind the end of the log"
-                self._rebuild(check.path, reason)
 
     def _check_snapshot(self, offset: int, *, here: bool) -> None:
         """Check a snapshot, once; `here`: it tells of what was read so far and nothing else."""

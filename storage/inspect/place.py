@@ -48,23 +48,25 @@ class Place:
 
 @attrs.frozen
 class Known:
-    """What a log folder remembers: `None` where a file does not read, or is not there."""
+    """What a log folder remembers of its partitions."""
 
     offsets: dict[str, dict[TopicPartition, int]]
+    """By file; those that read."""
     clean: bool = False
     """Whether the broker that wrote it has closed its logs."""
 
     def recovery_point(self, partition: TopicPartition) -> int | None:
-        """Everything before it was durable."""
-        return self.offsets[checkpoint.RECOVERY_POINTS].get(partition)
+        """Everything before it was durable; `None` if nobody knows."""
+        points = self.offsets.get(checkpoint.RECOVERY_POINTS)
+        return None if points is None else points.get(partition, 0)
 
     def start(self, partition: TopicPartition) -> int | None:
         """Where the log begins."""
-        return self.offsets[checkpoint.LOG_STARTS].get(partition)
+        return self.offsets.get(checkpoint.LOG_STARTS, {}).get(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """What was committed, as far as this replica knew."""
-        return self.offsets[checkpoint.HIGH_WATERMARKS].get(partition)
+        return self.offsets.get(checkpoint.HIGH_WATERMARKS, {}).get(partition)
 
 
 def find(disk: Disk, path: str, only: str | None = None) -> Place:
@@ -101,7 +103,6 @@ def recall(disk: Disk, folder: str, report: FolderReport) -> Known:
     offsets: dict[str, dict[TopicPartition, int]] = {}
     for name in OFFSET_FILES:
         path = f"{folder}/{name}"
-        offsets[name] = {}
         if not disk.exists(path):
             continue
         try:

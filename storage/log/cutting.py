@@ -13,7 +13,7 @@ from functools import partial
 
 from storage.checkpoint import TopicPartition
 from storage.disk.jobs import Job
-from storage.errors import disk_error
+from storage.errors import DiskFailed, disk_error
 from storage.log.flushing import sync
 from storage.log.log import Log
 from storage.log.marks import OffsetFile
@@ -141,5 +141,9 @@ def _sync(log: Log) -> Job[None]:
     """Make the last segment and all names durable: what was cut stays cut."""
     files = [path for path in log.active.files if log.disk.exists(path)]
     log.unsynced_names = False
-    yield partial(sync, log.disk, log.folder, files, names=True)
+    try:
+        yield partial(sync, log.disk, log.folder, files, names=True)
+    except OSError as error:
+        # Not even for want of room: after a failed fsync, nobody knows what another one covers.
+        raise DiskFailed(f"{log.folder}: {error}") from error
     log.unsynced_files.difference_update(files)

@@ -99,16 +99,19 @@ class Segment:
             self._disk.delete(path)
 
     def rename(self, suffix: str) -> None:
-        """End its names like this from now on; the file of batches gets its name last."""
-        old = self.files[:3]
-        self.suffix = suffix
-        for index, kind in ((self.offsets, INDEX), (self.times, TIME_INDEX)):
+        """End its names like this from now on; the file of batches gets its name last.
+
+        If that fails half-way, it still knows the name that each file has.
+        """
+        for index in (self.times, self.offsets):
+            source, target = index.path, index.path.removesuffix(self.suffix) + suffix
+            self._disk.rename(source, target)
             index.forget()
-            index.path = self.path(kind)
+            index.path = target
             # Under this name the cache may have the index of a segment that was replaced.
             index.forget()
-        for source, target in zip(reversed(old), reversed(self.files[:3]), strict=True):
-            self._disk.rename(source, target)
+        self._disk.rename(self.path(), self.path().removesuffix(self.suffix) + suffix)
+        self.suffix = suffix
 
     def note(self, header: Header, position: int) -> None:
         """A batch lies at `position` now, at the end."""

@@ -16,10 +16,11 @@ neither a tombstone nor a marker is ever gone before what it was kept for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from storage.disk.jobs import Job
-from storage.errors import disk_error
+from storage.errors import DiskFailed, disk_error
 from storage.log.flushing import sync
 from storage.log.leftovers import SWAP, remove_replaced
 from storage.log.log import Log
@@ -29,8 +30,9 @@ from storage.log.rewriting import Cleaned, Exchange, discard
 def swap(log: Log, cleaned: Cleaned) -> Job[bool]:
     """Make what was cleaned part of the log. It takes a turn of the log.
 
-    `False` if the log has lost some of it meanwhile; then nothing has changed. If it fails, the log
-    is as it was, or has some of the cleaned segments: it says the same in any case.
+    `False` if the log has lost some of it meanwhile; then nothing has changed. `DiskFull`: the log
+    is as it was, or has some of the cleaned segments: it says the same in any case. After
+    `DiskFailed`, the next start finds out.
     """
     waiting = list(cleaned.exchanges)
     if not cleaned.plan.holds(log):
@@ -51,14 +53,14 @@ def swap(log: Log, cleaned: Cleaned) -> Job[bool]:
 
 def _keep_producers(log: Log, snapshot: str) -> Job[None]:
     """See to it that a start after a crash goes on from this snapshot: older ones are deleted."""
-    yield partial(sync, log.disk, log.folder, (snapshot,), names=False)
+    yield from _sync(log, partial(sync, log.disk, log.folder, (snapshot,), names=False))
     yield from log.marks.recovery_points.save()
     yield from log.marks.high_watermarks.save()
 
 
 def _decide(log: Log, exchange: Exchange) -> Job[None]:
     exchange.new.rename(SWAP)
-    yield partial(log.disk.fsync_folder, log.folder)
+    yield from _sync(log, partial(log.disk.fsync_folder, log.folder))
 
 
 def _finish(log: Log, exchange: Exchange) -> Job[None]:
@@ -69,6 +71,15 @@ def _finish(log: Log, exchange: Exchange) -> Job[None]:
     for segment in old:
         segment.offsets.forget()
         segment.times.forget()
-    yield partial(remove_replaced, log.disk, log.folder, new.base_offset, new.end_offset)
+    remove = partial(remove_replaced, log.disk, log.folder, new.base_offset, new.end_offset)
+    yield from _sync(log, remove)
     new.rename("")
     log.unsynced_names = True
+
+
+def _sync(log: Log, work: Callable[[], None]) -> Job[None]:
+    """Make something durable. What a failed attempt has lost, another would not notice."""
+    try:
+        yield work
+    except OSError as error:
+        raise DiskFailed(f"{log.folder}: {error}") from error

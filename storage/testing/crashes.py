@@ -132,9 +132,11 @@ class CrashRun:
                     )
                 stage.watch.job = operation.name
                 operation.act(stage, random.choice(self.partitions))
+                stage.marks_changed()
             self._end_round(disk)
         except SimulatedCrash as crash:
             stage.note(f"crash {crash}")
+            stage.marks_changed()
             self._start_after(self._accident(), clean=False)
 
     def _end_round(self, disk: SimulatedDisk) -> None:
@@ -157,13 +159,12 @@ class CrashRun:
         if self.random.random() < 0.6:
             values.update({partition: log.end_offset for partition, log in logs.items()})
         stage.note(f"stop, committed to {list(values.values())}")
-        stage.watermarks.append(dict(values))
         stage.broker.stop()
         for partition, log in logs.items():
             stage.models[partition].flushed(log.end_offset)
             if values.get(partition) == log.end_offset:
                 self.stopped[partition] = look(log)
-        stage.watermarks = [dict(values)]
+        stage.marks_changed(durable=True)
 
     def _accident(self) -> SimulatedDisk:
         """Kill the process or take its power away."""
@@ -229,16 +230,18 @@ class CrashRun:
                 stage.note(f"torn {recovery.torn}")
             log, model = broker.logs[partition], stage.models[partition]
             seen = look(log)
-            if clean and seen != self.stopped.get(partition, seen):
-                difference = _difference(self.stopped[partition], seen)
-                raise Broken(f"a clean stop and a start changed {difference}")
+            before = self.stopped.get(partition, seen)
+            if clean and seen.producers != before.producers:
+                raise Broken(f"a clean stop changed the {_difference(before, seen)}")
             model.adopt(seen)
             check(log, model.batches, stage.questions)
         self.stopped.clear()
-        values = broker.marks.high_watermarks.values
-        if values not in stage.watermarks:
-            raise Broken(f"the high watermarks are {values}, and not one of {stage.watermarks}")
-        stage.watermarks = [dict(values)]
+        committed, cleaned = broker.marks.high_watermarks.values, broker.marks.cleaned.values
+        if not any(committed == each for each, _ in stage.marks):
+            raise Broken(f"the high watermarks are {committed}, and not one of {stage.marks}")
+        if not any(cleaned == each for _, each in stage.marks):
+            raise Broken(f"the cleaned offsets are {cleaned}, and not one of {stage.marks}")
+        stage.marks_changed(durable=True)
 
     def _check_again(self) -> None:
         """What a start has found is durable: another one finds the same, and nothing torn."""
@@ -246,6 +249,7 @@ class CrashRun:
         power = self.random.random() < 0.7
         copy = disk.crash(self.random.randrange(2**32)) if power else disk.kill()
         again = SmallBroker(copy, self.stage.broker.config)
+        self.stage.watch.restart()
         again.load_marks()
         for partition, log in self.stage.broker.logs.items():
             if not again.has(partition):

@@ -23,7 +23,7 @@ class LeftOut(NamedTuple):
     job: str
     """During which operation of the workload."""
     after: str = ""
-    """For the sync of a folder: the operation before it, and of a rename its file."""
+    """For the sync of a folder: which of several in this job it is, by what came before it."""
 
     def __str__(self) -> str:
         after = f" after {self.after}" if self.after else ""
@@ -42,12 +42,10 @@ class Watch:
 
     def __call__(self, operation: str, path: str) -> bool:
         """Whether the operation is to do nothing."""
-        before, self._before = self._before, operation
+        kind = kind_of(path)
+        before, self._before = self._before, _told_by(operation, kind, self.job)
         if operation not in _DURABLE:
             return False
-        kind = kind_of(path)
-        if operation == "rename":
-            self._before = f"rename {kind}"
         call = LeftOut(operation, kind, self.job, before if operation == "fsync_folder" else "")
         self.seen.add(call)
         self.ignored += call == self._left_out
@@ -56,6 +54,14 @@ class Watch:
     def restart(self) -> None:
         """A new process begins: nothing came before."""
         self.job, self._before = "open", "start"
+
+
+def _told_by(operation: str, kind: str, job: str) -> str:
+    """What an operation says about the sync of a folder right after it."""
+    if operation == "rename":
+        return f"rename {kind}"
+    telling = operation == "make_folder" or (operation == "delete" and job == "reset")
+    return operation if telling else ""
 
 
 def kind_of(path: str) -> str:

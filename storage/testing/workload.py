@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from storage.checkpoint import TopicPartition
 from storage.disk import jobs
@@ -25,6 +25,7 @@ from storage.testing.model import Broken, Kept, PartitionModel
 from storage.testing.source import BatchSource
 
 T = TypeVar("T")
+Marks: TypeAlias = tuple[dict[TopicPartition, int], dict[TopicPartition, int]]
 
 
 class Stage:
@@ -38,13 +39,24 @@ class Stage:
         self.broker = broker
         self.models: dict[TopicPartition, PartitionModel] = {}
         self.sources: dict[TopicPartition, BatchSource] = {}
-        self.watermarks: list[dict[TopicPartition, int]] = [{}]
-        """The high watermarks of the last checkpoint that is complete, and of those begun since."""
+        self.marks: list[Marks] = [({}, {})]
+        """High watermarks and cleaned offsets: of the last complete checkpoint, and ever since."""
         self.journal: list[str] = []
 
     def note(self, text: str) -> None:
         """Write down what is about to happen."""
         self.journal.append(text)
+
+    def marks_changed(self, *, durable: bool = False) -> None:
+        """The marks may have changed, in memory or, if a checkpoint is complete, durably."""
+        marks = self.broker.marks
+        now = dict(marks.high_watermarks.values), dict(marks.cleaned.values)
+        self.marks = [now] if durable else [*self.marks, now]
+
+    def cleaned_at_most(self, partition: TopicPartition, offset: int) -> None:
+        """A cut is complete: what comes after it has not been cleaned, and no mark says so."""
+        self.marks_changed()
+        self.marks = [each for each in self.marks if each[1].get(partition, 0) <= offset]
 
     def go(self, job: Job[T], between: Callable[[], None] | None = None) -> T:
         """Do a job; `between` may do something else whenever the job waits for the disk."""
@@ -114,12 +126,12 @@ def _appends(stage: Stage, partition: TopicPartition) -> Callable[[], None] | No
 def save(stage: Stage, partition: TopicPartition) -> None:
     """Save the marks of the folder, with a new high watermark."""
     broker = stage.broker
-    values = broker.marks.high_watermarks.values
-    values[partition] = stage.random.randint(0, broker.logs[partition].end_offset)
-    stage.note(f"save marks, {partition.folder_name} committed to {values[partition]}")
-    stage.watermarks.append(dict(values))
+    committed = stage.random.randint(0, broker.logs[partition].end_offset)
+    broker.marks.high_watermarks.values[partition] = committed
+    broker.marks.cleaned.values[partition] = stage.random.randint(0, committed)
+    stage.note(f"save marks, {partition.folder_name} committed to {committed}")
     stage.go(broker.marks.save())
-    stage.watermarks = [dict(values)]
+    stage.marks_changed(durable=True)
 
 
 def roll(stage: Stage, partition: TopicPartition) -> None:
@@ -147,6 +159,7 @@ def truncate(stage: Stage, partition: TopicPartition) -> None:
         stage.go(cutting.truncate(log, offset))
         model.origins.add(first_base_offset)
         model.cut(offset)
+    stage.cleaned_at_most(partition, log.end_offset)
 
 
 def reset(stage: Stage, partition: TopicPartition) -> None:
@@ -160,6 +173,7 @@ def reset(stage: Stage, partition: TopicPartition) -> None:
     model.resetting_to = offset
     stage.go(cutting.reset(log, offset))
     model.reset(offset)
+    stage.cleaned_at_most(partition, log.end_offset)
 
 
 def advance(stage: Stage, partition: TopicPartition) -> None:

@@ -101,7 +101,7 @@ def is_aborted(world: World, header: Header) -> bool:
 
 
 @given(HISTORIES, MOST_KEYS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_compacted_log_says_the_same_as_before(
     history: list[tuple[object, ...]], max_keys: int
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_compacted_log_says_the_same_as_before(
 
 
 @given(HISTORIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_is_not_cleanable_stays_byte_for_byte(history: list[tuple[object, ...]]) -> None:
     world = play(history)
     world.put((b"a", b"1"), producer=1, transactional=True)
@@ -123,7 +123,7 @@ def test_what_is_not_cleanable_stays_byte_for_byte(history: list[tuple[object, .
 
 
 @given(HISTORIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_compacting_again_changes_nothing(history: list[tuple[object, ...]]) -> None:
     world = play(history)
     before = content(world.log, 0)
@@ -139,7 +139,7 @@ def test_compacting_again_changes_nothing(history: list[tuple[object, ...]]) -> 
 
 
 @given(HISTORIES, st.integers(0, 1000), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_producers_and_epochs_can_be_read_from_the_compacted_batches_alone(
     history: list[tuple[object, ...]], seed: int, alone: bool
 ) -> None:

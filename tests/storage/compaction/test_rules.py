@@ -191,6 +191,24 @@ def test_a_marker_goes_when_its_transaction_is_gone_and_its_horizon_has_passed(
     assert batch_at(world, last) is not None
 
 
+def test_what_an_aborted_transaction_leaves_is_forgotten_with_its_marker(world: World) -> None:
+    """Else a reader would wait for the marker, and skip what the producer committed later."""
+    world.put((b"a", b"0"), producer=1, transactional=True)
+    world.roll()
+    marker = world.end(1, ABORT)
+    world.roll()
+    world.put((b"b", b"1"), producer=1, transactional=True)
+    world.end(1, COMMIT)
+    for _ in range(3):
+        clean(world, 2 * RETENTION_MS)
+        check_view(world, world.log)
+    assert batch_at(world, marker) is None
+    for offset in range(world.log.end_offset, 0, -1):
+        jobs.run(cutting.truncate(world.log, offset))
+        expected = 2 if offset == 3 else world.log.end_offset
+        assert stable_end(world.log) == expected
+
+
 def test_the_last_batch_of_a_producer_stays_empty_for_its_sequence(world: World) -> None:
     world.put((b"c", b"1"))
     world.put((b"a", b"1"), (b"b", b"1"), producer=7)

@@ -72,11 +72,18 @@ class World:
         codec: int = NONE,
         producer: int | None = None,
         transactional: bool = False,
+        ahead_ms: int = 0,
     ) -> int:
         """Append a batch of keys and values; return its first offset."""
         base = self.log.end_offset
         records = [
-            Record(base + number, self.now_ms + number % 2, key, value, ((b"h", b"%d" % number),))
+            Record(
+                base + number,
+                self.now_ms + ahead_ms + number % 2,
+                key,
+                value,
+                ((b"h", b"%d" % number),),
+            )
             for number, (key, value) in enumerate(items)
         ]
         sequence = self._sequences.get(producer, 0) if producer is not None else -1
@@ -119,11 +126,12 @@ class World:
         if self.log.active.size_bytes:
             self.log.roll()
 
-    def flush(self) -> None:
-        """Make everything durable and committed."""
+    def flush(self, *, checkpoint: bool = True) -> None:
+        """Make everything durable and committed; what is remembered of it, only if wanted."""
         self.marks.high_watermarks.values[PARTITION] = self.log.end_offset
         jobs.run(flushing.flush(self.log))
-        jobs.run(self.marks.save())
+        if checkpoint:
+            jobs.run(self.marks.save())
 
     def compact(
         self, high_watermark: int | None = None, max_keys: int = MAX_KEYS
@@ -325,7 +333,7 @@ def random_history(world: World, random: Random, steps: int) -> None:
         producer = random.randint(1, 3)
         match random.randrange(10):
             case 0 | 1 | 2:
-                world.put(*items, codec=random.choice(CODECS))
+                world.put(*items, codec=random.choice(CODECS), ahead_ms=random.choice((0, 700)))
             case 3:
                 world.put(*items, producer=producer + 10)
             case 4 | 5 | 6:

@@ -1,6 +1,7 @@
 """One round of fsyncs for all who asked before it, and the next for all who asked meanwhile."""
 
 from collections import Counter
+from functools import partial
 from random import Random
 
 import pytest
@@ -28,6 +29,18 @@ def deferred_disk(seed: int = 1) -> SimulatedDisk:
     return SimulatedDisk(seed, Faults(deferred=True))
 
 
+def note(told: list[int], number: int, error: StorageError | None) -> None:
+    assert error is None
+    told.append(number)
+
+
+def note_end(
+    ends: dict[TopicPartition, int], partition: TopicPartition, end: int, error: StorageError | None
+) -> None:
+    assert error is None
+    ends[partition] = end
+
+
 def fsyncs(disk: SimulatedDisk) -> Counter[str]:
     return Counter(str(path) for operation, path, *_ in disk.trace or () if operation == "fsync")
 
@@ -41,7 +54,7 @@ def test_a_thousand_appends_to_twenty_logs_share_the_round_after_the_one_under_w
     folder.flusher.appended(logs[0], 0, lambda _: told.append(-1))
     for number in range(1000):
         append(logs[number % 20])
-        folder.flusher.appended(logs[number % 20], 0, lambda _, number=number: told.append(number))
+        folder.flusher.appended(logs[number % 20], 0, partial(note, told, number))
     assert (folder.flusher.rounds, disk.waiting) == (1, 1)
     disk.run_next()
     assert told == [-1]
@@ -62,7 +75,7 @@ def test_a_log_hears_of_its_appends_in_their_order() -> None:
     told: list[int] = []
     for number in range(100):
         append(log)
-        folder.flusher.appended(log, 0, lambda _, number=number: told.append(number))
+        folder.flusher.appended(log, 0, partial(note, told, number))
         if number % 7 == 0:
             disk.run_next()
     disk.run_all()
@@ -157,11 +170,7 @@ def test_a_power_failure_takes_nothing_that_was_called_durable(seed: int) -> Non
             log = random.choice(logs)
             end = append(log, random.randint(1, 3))
 
-            def done(error: StorageError | None, log=log, end=end) -> None:  # type: ignore[no-untyped-def]
-                assert error is None
-                durable[log.partition] = end
-
-            folder.flusher.appended(log, 0, done)
+            folder.flusher.appended(log, 0, partial(note_end, durable, log.partition, end))
         elif random.random() < 0.8:
             disk.run_next()
         else:

@@ -6,6 +6,8 @@ from contextlib import suppress
 import attrs
 import pytest
 
+from storage.checkpoint import TopicPartition
+from storage.disk import jobs
 from storage.disk.faults import Faults, fail_always
 from storage.disk.simulated import SimulatedCrash, SimulatedDisk
 from storage.errors import DiskFailed, StorageError
@@ -192,3 +194,48 @@ def test_who_waits_for_a_deleted_log_is_told_once() -> None:
     assert len(told) == 1
     assert told[0] is not None
     assert folder.failure is None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_log_made_where_another_was_is_not_called_damaged(seed: int) -> None:
+    """Whatever the checkpoints still say of the old one when the power fails."""
+    before = SimulatedDisk(seed)
+    filled(before)
+    operation, done = 0, False
+    while not done:
+        operation += 1
+        disk = before.kill()
+        folder = open_folder(disk)
+        disk.crash_at(disk.operations + operation)
+        with suppress(SimulatedCrash):
+            delete(folder, SECOND)
+            create(folder, SECOND)
+            done = True
+        survivor = disk.crash(seed * 1000 + operation)
+        after = open_folder(survivor)
+        assert not after.closed
+        if SECOND not in after.logs:
+            survivor.crash_at(survivor.operations + 1 + operation % 12)
+            with suppress(SimulatedCrash):
+                create(after, SECOND)
+            assert not open_folder(survivor.crash(seed)).closed
+
+
+def test_the_checkpoints_forget_a_deleted_log() -> None:
+    disk = fresh_disk()
+    folder = filled(disk)
+    delete(folder, SECOND)
+    assert not any(SECOND in file.values for file in folder.marks.files)
+    after = open_folder(disk.crash(1))
+    assert not any(SECOND in file.values for file in after.marks.files)
+
+
+def test_the_checkpoints_do_not_keep_what_has_no_folder() -> None:
+    disk = fresh_disk()
+    folder = filled(disk)
+    folder.marks.recovery_points.values[TopicPartition("gone", 3)] = 7
+    jobs.run(folder.marks.save())
+    open_folder(disk)
+    for name in disk.list(PATH):
+        if name.endswith("checkpoint"):
+            assert b"gone" not in disk.files()[f"{PATH}/{name}"]

@@ -142,7 +142,7 @@ def test_a_clean_stop_waits_for_the_flush_that_is_under_way(seed: int) -> None:
     for log in folder.logs.values():
         append(log, 5)
         folder.flusher.flush(log)
-    ended: list[None] = []
+    ended: list[Exception | None] = []
     folder.close(1, ended.append)
     while not ended:
         assert MARKER not in disk.files()
@@ -272,7 +272,7 @@ def test_a_disk_that_fails_while_a_folder_opens_takes_the_folder_offline(
 def test_a_folder_that_cannot_be_made_is_offline() -> None:
     disk = fresh_disk()
     disk.create(PATH)
-    assert isinstance(open_folder(disk).failure, OSError)
+    assert isinstance(open_folder(disk).failure, DiskFailed)
 
 
 def test_a_new_log_is_durable() -> None:
@@ -280,7 +280,7 @@ def test_a_new_log_is_durable() -> None:
         disk = SimulatedDisk(seed)
         folder = open_folder(disk)
         create(folder, FIRST)
-        jobs.run(folder.create(SECOND, folder.logs[FIRST].config, 17))
+        create(folder, SECOND, start=17)
         after = open_folder(disk.crash(seed))
         assert (after.closed, after.warnings) == ({}, [])
         assert after.logs[FIRST].end_offset == 0

@@ -7,7 +7,7 @@ from storage.disk import jobs
 from storage.disk.seam import Disk
 from storage.disk.simulated import SimulatedDisk
 from storage.flusher import FLUSH_NEVER, FlushPolicy
-from storage.folder import LogFolder, Offline, nobody_is_told
+from storage.folder import LogFolder, NewLog, Offline, nobody_is_told
 from storage.log.config import LogConfig
 from storage.log.index import IndexCache
 from storage.log.log import Log
@@ -50,9 +50,12 @@ def open_store(
     return store
 
 
-def create(folder: LogFolder, partition: TopicPartition, config: LogConfig = SMALL) -> Log:
+def create(
+    folder: LogFolder, partition: TopicPartition, config: LogConfig = SMALL, start: int = 0
+) -> Log:
     """Make a log in a folder."""
-    return jobs.run(folder.create(partition, config))
+    (log,) = jobs.run(folder.create([NewLog(partition, config, start)]))
+    return log
 
 
 def append(log: Log, count: int = 1, epoch: int = 1) -> int:
@@ -75,7 +78,7 @@ def check_numbered(log: Log, end_offset: int) -> None:
 
 def close_folder(folder: LogFolder, broker_epoch: int = 1) -> None:
     """Stop in good order, on a disk that does everything at once."""
-    ended: list[None] = []
+    ended: list[Exception | None] = []
     folder.close(broker_epoch, ended.append)
     assert ended == [None]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from storage.batch.control import MarkerKind
-from storage.checkpoint import CLEAN_SHUTDOWN, encode_clean_shutdown, replace
+from storage.checkpoint import CLEAN_SHUTDOWN, RECOVERY_POINTS, encode_clean_shutdown, replace
 from storage.disk import jobs
 from storage.disk.simulated import SimulatedDisk
 from storage.inspect import place
@@ -17,7 +17,8 @@ from tests.storage.compaction.world import PARTITION, World
 
 
 def check(disk: SimulatedDisk) -> None:
-    if not disk.list(FOLDER):
+    # A broker writes it when it starts, so it is missing only in the midst of the very first one.
+    if not disk.exists(f"{FOLDER}/{RECOVERY_POINTS}"):
         return
     report = verify(disk, place.find(disk, FOLDER), decode=True)
     assert report.sound, report.all_findings

@@ -1,14 +1,19 @@
 """Truncation, reset and a new start: what is left, in memory and after a power failure."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
 from storage.disk import jobs
 from storage.disk.faults import Faults, fail_once
-from storage.errors import DiskFull
+from storage.disk.simulated import SimulatedCrash
+from storage.errors import DamagedLog, DiskFull
 from storage.log import cutting
 from storage.testing.bench import Bench
+
+
+NO_FAULTS = Faults()
 
 
 @pytest.fixture
@@ -56,6 +61,73 @@ def test_what_follows_a_cut_takes_the_place_of_what_was_cut(flushed: Bench) -> N
     log = flushed.start(flushed.disk.crash(3)).log
     assert flushed.content() == content
     assert log.epochs.entries == ((1, 0), (7, 20))
+
+
+def test_the_epochs_of_what_was_cut_are_forgotten(flushed: Bench) -> None:
+    flushed.log.append([flushed.batch(epoch=7)])
+    jobs.run(cutting.truncate(flushed.log, 40))
+    assert flushed.log.epochs.entries == ((1, 0),)
+
+
+def lower_reset(bench: Bench) -> None:
+    """Begin anew before all segments, as a follower does whose leader lost more than it."""
+    jobs.run(cutting.reset(bench.log, 2))
+
+
+def upper_reset(bench: Bench) -> None:
+    jobs.run(cutting.reset(bench.log, 35))
+
+
+def cut(bench: Bench) -> None:
+    jobs.run(cutting.truncate(bench.log, 25))
+
+
+def crashed_at(bench: Bench, act: Callable[[Bench], None], operation: int) -> bool:
+    """Let the machine stop at an operation of the disk; whether there is such an operation."""
+    bench.disk.crash_at(bench.disk.operations + operation)
+    try:
+        act(bench)
+    except SimulatedCrash:
+        return True
+    return False
+
+
+def damaged_starts(act: Callable[[Bench], None], faults: Faults = NO_FAULTS) -> int:
+    """Crash at every operation, and count the starts that call what is left damage."""
+    damaged = 0
+    for operation in range(1, 1000):
+        bench = Bench()
+        bench.append(20, records=2)
+        bench.flush()
+        jobs.run(cutting.advance_start(bench.log, 20))
+        bench.disk.faults = faults
+        if not crashed_at(bench, act, operation):
+            return damaged
+        for seed in range(8):
+            again = Bench()
+            again.broker = bench.broker
+            try:
+                again.start(bench.disk.crash(seed))
+            except DamagedLog:
+                damaged += 1
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("act", [lower_reset, upper_reset, cut])
+def test_a_crash_anywhere_in_a_cut_is_no_damage(act: Callable[[Bench], None]) -> None:
+    assert damaged_starts(act) == 0
+
+
+def test_a_reset_lowers_the_recovery_point_durably_before_the_start() -> None:
+    """Without the sync of the folder in between, the start may survive alone: a false alarm."""
+    renamed = False
+
+    def ignore(operation: str, path: str) -> bool:
+        nonlocal renamed
+        before, renamed = renamed, operation == "rename" and "recovery-point" in path
+        return operation == "fsync_folder" and before
+
+    assert damaged_starts(lower_reset, Faults(ignore=ignore)) > 0
 
 
 def test_a_cut_in_a_gap_ends_with_the_batch_before_it(bench: Bench) -> None:

@@ -3,10 +3,12 @@
 import struct
 from bisect import bisect_right
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.disk.simulated import SimulatedDisk
+from storage.batch.control import MarkerKind
+from storage.disk.simulated import PLENTY_BYTES, SimulatedDisk
 from storage.log.config import LogConfig
 from storage.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexCache, SparseIndex
 from storage.testing.bench import Bench
@@ -113,3 +115,33 @@ def test_the_cache_keeps_at_most_so_many_bytes() -> None:
     for number in range(10):
         cache.forget(f"index{number}")
     assert cache.size_bytes == 0
+
+
+def test_entries_that_have_no_room_leave_nothing_in_the_file() -> None:
+    """Else a cut, which knows of no such entries, would leave them there."""
+    disk = SimulatedDisk(1, capacity_bytes=20)
+    disk.create("index")
+    index = SparseIndex(disk, IndexCache(), "index", OFFSET_ENTRY)
+    index.append(1, 100)
+    index.save()
+    index.append(2, 200)
+    index.append(3, 300)
+    with pytest.raises(OSError, match="No space"):
+        index.save()
+    assert disk.files()["index"] == OFFSET_ENTRY.pack(1, 100)
+    index.keep_below(3, 0)
+    index.save()
+    assert disk.files()["index"] == OFFSET_ENTRY.pack(1, 100) + OFFSET_ENTRY.pack(2, 200)
+
+
+def test_aborted_transactions_that_have_no_room_are_written_once_there_is() -> None:
+    bench = Bench()
+    bench.log.append([bench.batch(producer_id=1, transactional=True)])
+    bench.log.append([bench.marker(MarkerKind.ABORT, 1)])
+    expected = bench.log.aborted_between(0, 2)
+    bench.disk.capacity_bytes = sum(map(len, bench.disk.files().values())) + 20
+    assert not bench.log.save_indexes()
+    bench.disk.capacity_bytes = PLENTY_BYTES
+    assert bench.log.save_indexes()
+    assert bench.log.aborted_between(0, 2) == expected
+    assert len(expected) == 1

@@ -6,9 +6,10 @@ import pytest
 
 from storage.batch.control import MarkerKind
 from storage.disk import jobs
+from storage.disk.faults import Faults, matching
 from storage.disk.seam import Disk
 from storage.errors import DamagedLog
-from storage.log import flushing
+from storage.log import cutting, flushing
 from storage.log.epochs import LEADER_EPOCHS
 from storage.log.segment import LOG, file_name
 from storage.testing.bench import PARTITION, Bench
@@ -244,6 +245,42 @@ def test_a_snapshot_of_a_tail_that_is_gone_is_not_believed_later(bench: Bench) -
     log = bench.start().log
     assert log.end_offset == 4
     assert log.producers.entries[1].last_sequence == 0
+
+
+def test_what_is_missing_below_the_start_is_no_damage(bench: Bench) -> None:
+    """Retention deleted two segments, and a crash brought one back and took a new one away."""
+    bench.append(8)
+    bench.log.roll()
+    bench.append(8)
+    bench.flush()
+    bench.log.roll()
+    first, lost = path_of(bench, 0), bench.log.active.path()
+    content = bench.disk.files()[first]
+    bench.append(4)
+    bench.log.roll()
+    bench.append(1)
+    jobs.run(cutting.advance_start(bench.log, 18))
+    assert not bench.disk.exists(first)
+    bench.disk.create(first)
+    bench.disk.write(first, (content,), 0)
+    bench.disk.delete(lost)
+    log = bench.start().log
+    assert (log.start_offset, log.end_offset) == (18, 18)
+
+
+def test_a_start_that_was_acted_on_is_not_taken_back(bench: Bench) -> None:
+    """A process is killed right after a rename; the next one has to make the name durable."""
+    bench.append(20)
+    bench.flush()
+    bench.disk.faults = Faults(ignore=matching("fsync_folder", suffix="data"))
+    jobs.run(cutting.advance_start(bench.log, 5))
+    disk = bench.disk.kill()
+    disk.faults = Faults()
+    assert bench.start(disk).log.start_offset == 5
+    for seed in range(10):
+        again = Bench()
+        again.broker = bench.broker
+        assert again.start(disk.crash(seed)).log.start_offset == 5
 
 
 def test_leftovers_of_interrupted_work_are_removed(bench: Bench) -> None:
