@@ -117,7 +117,7 @@ def repair(disk: Disk, what: FolderPlan) -> Job[None]:
     if what.empty:
         return
     yield partial(_forget_clean_stop, disk, what.folder)
-    yield partial(_keep_whole, disk, what.folder, what.shared_files, what.kept_in)
+    yield partial(_keep_shared, disk, what)
     marks = FolderMarks(disk, what.folder)
     yield marks.load
     for each in what.partitions:
@@ -146,8 +146,7 @@ def _plan(disk: Disk, report: PartitionReport) -> Plan:
     newest_snapshot = segments[index].base_offset if cut_path is not None else offset
     whole = {*_named_from(disk, report.folder, offset, newest_snapshot), *report.set_aside}
     whole |= {path for each in segments[index:] for path in (each.path, *_beside(each.path))}
-    # From the end, so that what a crash leaves of it is a shorter log and not one with gaps.
-    there = sorted((path for path in whole - {cut_path} if disk.exists(path)), reverse=True)
+    there = sorted((path for path in whole - {cut_path} if disk.exists(path)))
     removed = sum(disk.size(path) for path in there if path.endswith((LOG, LOG + SWAP)))
     removed += disk.size(cut_path) - position if cut_path is not None else 0
     loss = Loss(
@@ -199,23 +198,26 @@ def _forget_clean_stop(disk: Disk, folder: str) -> None:
 
 def _keep(disk: Disk, what: Plan) -> None:
     """Make everything durable where it is kept; the file that is cut is still whole."""
+    _make_kept(disk, what.kept_in)
     if what.cut_path is not None and what.cut_position < disk.size(what.cut_path):
-        _make_kept(disk, what.kept_in)
         name = f"{PurePath(what.cut_path).name}.from-{what.cut_position}"
         _copy(disk, what.cut_path, what.cut_position, f"{what.kept_in}/{name}")
-        disk.fsync_folder(what.kept_in)
-    _keep_whole(disk, what.folder, what.whole_files, what.kept_in)
+    _move(disk, what.whole_files, what.kept_in)
+    disk.fsync_folder(what.folder)
 
 
-def _keep_whole(disk: Disk, folder: str, paths: tuple[str, ...], kept_in: str) -> None:
-    if not paths:
-        return
-    _make_kept(disk, kept_in)
+def _keep_shared(disk: Disk, what: FolderPlan) -> None:
+    if what.shared_files:
+        _make_kept(disk, what.kept_in)
+        _move(disk, what.shared_files, what.kept_in)
+        disk.fsync_folder(what.folder)
+
+
+def _move(disk: Disk, paths: tuple[str, ...], kept_in: str) -> None:
     for path in paths:
         disk.fsync(path)
         disk.rename(path, f"{kept_in}/{PurePath(path).name}")
     disk.fsync_folder(kept_in)
-    disk.fsync_folder(folder)
 
 
 def _make_kept(disk: Disk, kept_in: str) -> None:

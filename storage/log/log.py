@@ -137,9 +137,14 @@ class Log:
         """Write batches, whose offsets and epochs are set, at the end.
 
         `DiskFull` refuses what does not fit; batches before it are in the log (`end_offset`).
+        `InvalidBatch` refuses a control batch that makes no sense, and all that came with it.
         """
         expected = self.end_offset
-        for header, _ in batches:
+        for batch in batches:
+            header = batch.header
+            if header.is_control:
+                # What is no marker is refused before anything is written.
+                read_marker(batch)
             if header.base_offset < expected or self.cutting:
                 raise InvariantViolation(
                     "AppendsFollow",

@@ -17,7 +17,7 @@ from storage.batch.header import Batch, Header
 from storage.checkpoint import TopicPartition
 from storage.disk import jobs
 from storage.disk.seam import Disk
-from storage.errors import DamagedFile, DamagedLog
+from storage.errors import DamagedFile, DamagedLog, InvalidBatch
 from storage.log.config import LogConfig
 from storage.log.epochs import LEADER_EPOCHS, Epochs
 from storage.log.flushing import flush, sync
@@ -114,6 +114,7 @@ def _begin_at(log: Log, start_offset: int) -> None:
     log.start_offset = start_offset
     log.epochs, log.producers = Epochs(), log.fresh_producers()
     _keep_snapshots(log, -1)
+    log.disk.delete(f"{log.folder}/{LEADER_EPOCHS}")
     log.segments = [log.new_segment(start_offset)]
     log.active.create()
     log.segments_changed()
@@ -249,17 +250,20 @@ def _scan(recovery: Recovery, segment: Segment, begin: int) -> Fault | None:
     unknown_from = log.segment_of(begin).base_offset
 
     def visit(position: int, header: Header, view: memoryview) -> None:
+        if header.producer_id >= 0 and header.base_offset >= begin:
+            log.observe(segment, Batch(header, view))
         segment.note(header, position)
         if header.base_offset >= unknown_from:
             log.epochs.assign(header.leader_epoch, header.base_offset)
-        if header.producer_id >= 0 and header.base_offset >= begin:
-            log.observe(segment, Batch(header, view))
 
     size = log.disk.size(segment.path())
     base = segment.base_offset
     later = [each.base_offset for each in log.segments if each.base_offset > base]
     limit = min(later) if later else None
-    fault = scan(log.disk, segment.path(), 0, size, base, first_epoch, visit, limit)
+    try:
+        fault = scan(log.disk, segment.path(), 0, size, base, first_epoch, visit, limit)
+    except InvalidBatch as error:
+        fault = Fault(segment.size_bytes, segment.end_offset, error.reason)
     recovery.scanned_bytes += segment.size_bytes
     return fault
 

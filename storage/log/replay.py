@@ -13,7 +13,7 @@ from typing import Final
 from storage import checkpoint
 from storage.batch.header import Batch
 from storage.disk.jobs import Job
-from storage.errors import DamagedFile
+from storage.errors import DamagedFile, DamagedLog, InvalidBatch
 from storage.log.log import Log
 from storage.log.producers import Producers
 from storage.log.segment import Segment
@@ -64,4 +64,8 @@ def _replay(log: Log, parts: list[tuple[Segment, int]]) -> None:
                 continue
             size = header.size_bytes if header.is_control else 0
             view = memoryview(log.disk.read(segment.path(), position, size))
-            log.observe(segment, Batch(header, view), aborted_is_known=True)
+            try:
+                log.observe(segment, Batch(header, view), aborted_is_known=True)
+            except InvalidBatch as error:
+                offset = header.base_offset
+                raise DamagedLog(segment.path(), position, offset, error.reason) from error

@@ -15,6 +15,7 @@ from storage.batch.header import (
     CRC_FROM,
     HEADER_BYTES,
     LENGTH_FROM,
+    MAGIC,
     Header,
     read_header,
     structural_fault,
@@ -38,6 +39,14 @@ class Fault(NamedTuple):
     reason: str
 
 
+class _Leap(NamedTuple):
+    """Offsets were left out before a batch, as compaction does. Or its offset, which no checksum
+    covers, is wrong: then the next batch goes on where this one should have ended."""
+
+    offset: int
+    end_offset: int
+
+
 def scan(
     disk: Disk,
     path: str,
@@ -58,6 +67,7 @@ def scan(
     buffer = memoryview(bytearray(min(_BUFFER_BYTES, max(end - start, 1))))
     origin = position = start
     filled = 0
+    leap: _Leap | None = None
     while position < end:
         at = position - origin
         if at + HEADER_BYTES > filled:
@@ -67,7 +77,9 @@ def scan(
                 return Fault(position, offset, f"only {end - position} bytes, less than a header")
         header = read_header(buffer, at)
         size = header.length + LENGTH_FROM
-        if header.magic != 2 or header.base_offset < offset or header.leader_epoch < epoch:
+        if header.magic != MAGIC or header.base_offset < offset or header.leader_epoch < epoch:
+            if leap is not None and header.base_offset == leap.end_offset:
+                offset = leap.offset
             return Fault(position, offset, _misplaced(header, offset, epoch))
         if size < HEADER_BYTES or size > end - position or header.last_offset_delta < 0:
             return Fault(position, offset, _misshapen(header, end - position))
@@ -85,6 +97,8 @@ def scan(
         if not sound:
             return Fault(position, offset, "the checksum does not fit the bytes")
         visit(position, header, buffer[at : min(at + size, filled)])
+        if header.base_offset > offset:
+            leap = _Leap(offset, offset + header.last_offset_delta + 1)
         offset = header.base_offset + header.last_offset_delta + 1
         epoch = header.leader_epoch
         position += size
@@ -105,9 +119,11 @@ def _long_checksum(disk: Disk, path: str, position: int, size: int) -> int:
 
 
 def _misplaced(header: Header, offset: int, epoch: int) -> str:
-    if header.magic == 2 and header.base_offset < offset:
+    if header.magic == MAGIC and header.base_offset < offset:
         return f"a batch at offset {header.base_offset}, where {offset} was to come"
-    if header.magic == 2:
+    if header.magic == MAGIC and header.leader_epoch >= epoch:
+        return f"a batch at offset {header.base_offset}, after one whose offset leaps from {offset}"
+    if header.magic == MAGIC:
         return f"a batch of epoch {header.leader_epoch} after one of epoch {epoch}"
     return structural_fault(header) or "no batch"
 

@@ -90,6 +90,8 @@ class Segment:
         """Make its files, empty."""
         for path in (self.path(), self.offsets.path, self.times.path):
             self._disk.create(path)
+        # One may be left of a segment with the same base that was dropped before a crash.
+        self._disk.delete(self.path(ABORTED))
 
     def delete(self) -> None:
         """Remove its files. Whoever has pinned one reads on."""
@@ -108,8 +110,6 @@ class Segment:
             self._disk.rename(source, target)
             index.forget()
             index.path = target
-            # Under this name the cache may have the index of a segment that was replaced.
-            index.forget()
         self._disk.rename(self.path(), self.path().removesuffix(self.suffix) + suffix)
         self.suffix = suffix
 

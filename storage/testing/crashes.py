@@ -158,6 +158,7 @@ class CrashRun:
         logs, values = stage.broker.logs, stage.broker.marks.high_watermarks.values
         if self.random.random() < 0.6:
             values.update({partition: log.end_offset for partition, log in logs.items()})
+            stage.broker.marks.cleaned.values.update(values)
         stage.note(f"stop, committed to {list(values.values())}")
         stage.broker.stop()
         for partition, log in logs.items():

@@ -12,7 +12,7 @@ from storage.disk import jobs
 from storage.disk.faults import Fail, Faults, fail_always, fail_once
 from storage.disk.jobs import Job
 from storage.errors import DamagedLog, DiskFailed, DiskFull
-from storage.log import cutting
+from storage.log import cutting, flushing
 from storage.log.cleanable import plan
 from storage.log.compaction import CompactionReport, compact
 from storage.log.rewriting import clean
@@ -62,6 +62,7 @@ def test_readers_and_writers_go_on_between_any_two_steps(seed: int) -> None:
         steps += 1
     assert isinstance(found[0], CompactionReport)
     assert steps > 10
+    assert set(world.cache._files) <= set(world.disk.files())
     check_structure(world.log)
     assert not leftovers(world)
 
@@ -191,6 +192,46 @@ def test_a_swap_of_what_is_no_longer_there_changes_nothing() -> None:
     assert jobs.run(swap(world.log, cleaned)) is False
     assert content(world.log, world.log.start_offset) == before
     assert not leftovers(world)
+
+
+def test_a_segment_that_was_cut_and_written_again_is_not_swapped() -> None:
+    world = prepared(0)
+    planned = plan(world.log, world.now_ms, world.log.end_offset)
+    assert planned is not None
+    cleaned = jobs.run(clean(world.log, planned))
+    assert cleaned is not None
+    jobs.run(cutting.truncate(world.log, planned.end_offset - 1))
+    world.put((b"key 1", b"another"))
+    world.roll()
+    world.put((b"key 1", b"one more"))
+    before = content(world.log, 0)
+    assert jobs.run(swap(world.log, cleaned)) is False
+    assert content(world.log, 0) == before
+
+
+def test_nothing_of_the_old_segments_stays_in_the_cache() -> None:
+    world = prepared(0)
+    for offset in range(world.log.end_offset):
+        world.log.segment_of(offset).find(offset)
+    assert world.cache.size_bytes
+    world.compact()
+    assert set(world.cache._files) <= {segment.offsets.path for segment in world.log.segments[-1:]}
+    assert world.cache.size_bytes == sum(map(len, world.cache._files.values()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_compacted_log_is_the_same_after_a_clean_stop(seed: int) -> None:
+    world = prepared(seed)
+    world.put((b"key 2", b"ahead"), ahead_ms=900)
+    world.put((b"key 3", b"not ahead"))
+    world.settle()
+    world.compact()
+    jobs.run(flushing.close(world.log))
+    jobs.run(world.marks.save())
+    log, _ = reopen(world.disk.kill(), clean=True)
+    assert content(log, 0) == content(world.log, 0)
+    check_view(world, log)
+    check_structure(log)
 
 
 def test_two_compactions_of_the_same_history_write_the_same_bytes() -> None:

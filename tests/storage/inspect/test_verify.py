@@ -110,6 +110,27 @@ def test_every_damage_of_a_segment_is_told_not_only_the_first(
     assert [each.position for each in found(report, Level.DAMAGE)] == [starts[1], starts[4]]
 
 
+LEAPS = [
+    pytest.param(2, 3, 6, id="an offset leaps"),
+    pytest.param(2, 3, 15, id="an epoch leaps"),
+    pytest.param(2, -1, 6, id="the last offset of a segment leaps"),
+    pytest.param(-1, -1, 6, id="the last offset of a closed log leaps"),
+]
+
+
+@pytest.mark.parametrize(("segment", "batch", "byte"), LEAPS)
+def test_a_batch_that_leaps_ahead_is_the_wrong_one_and_not_its_successor(
+    clean: Files, on_disk: OnDisk, segment: int, batch: int, byte: int
+) -> None:
+    path = logs(clean)[segment]
+    at, header = list(headers(clean[path]))[batch]
+    content = bytearray(clean[path])
+    content[at + byte] ^= 8
+    finding = found(look(on_disk({**clean, path: bytes(content)})), Level.DAMAGE)[0]
+    assert (finding.file, finding.position) == (path, at)
+    assert finding.offset == header.base_offset
+
+
 def test_a_stray_file_behind_does_not_speak_against_good_batches(
     crash: Files, on_disk: OnDisk
 ) -> None:

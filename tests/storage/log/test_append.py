@@ -183,3 +183,19 @@ def test_a_failed_fsync_is_a_failed_disk(bench: Bench, code: int) -> None:
     with pytest.raises(DiskFailed, match="t-0"):
         jobs.run(flushing.flush(bench.log))
     assert bench.log.recovery_point == 0
+
+
+def test_an_index_written_before_another_had_no_room_becomes_durable(bench: Bench) -> None:
+    bench.append(7)
+    expected = bench.log.active.offsets.entries()
+    fail = fail_once("pwritev", suffix=".timeindex", code=errno.ENOSPC)
+    bench.disk.faults = Faults(fail=fail)
+    jobs.run(flushing.flush(bench.log))
+    bench.disk.faults = Faults()
+    bench.stop()
+    for seed in range(10):
+        again = Bench()
+        again.broker = bench.broker
+        log = again.start(bench.disk.crash(seed), clean=True).log
+        assert log.active.offsets.entries() == expected
+    assert len(expected) > 1

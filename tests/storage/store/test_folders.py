@@ -120,9 +120,9 @@ def test_logs_are_found_again_where_they_were() -> None:
     after = open_store(disk, PATHS)
     assert placement(after) == placement(store)
     for partition in partitions(9):
-        log = after.log(partition)
-        assert log is not None
-        check_numbered(log, partition.partition)
+        found = after.log(partition)
+        assert found is not None
+        check_numbered(found, partition.partition)
 
 
 def offline_store(disk: SimulatedDisk) -> tuple[LogStore, dict[TopicPartition, Exception]]:

@@ -103,8 +103,8 @@ def test_one_log_is_compacted_at_a_time_and_each_gets_its_turn(seed: int) -> Non
     random = Random(seed)
     disk.faults = Faults(deferred=True)
     seen: list[str] = []
-    while len(seen) < 12:
-        fill(random.choice(logs), 20)
+    for _ in range(150):
+        fill(random.choice(logs), 10)
         store.tend(5000)
         for _ in range(random.randint(1, 8)):
             disk.run_next()
