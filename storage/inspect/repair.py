@@ -146,7 +146,7 @@ def _plan(disk: Disk, report: PartitionReport) -> Plan:
     newest_snapshot = segments[index].base_offset if cut_path is not None else offset
     whole = {*_named_from(disk, report.folder, offset, newest_snapshot), *report.set_aside}
     whole |= {path for each in segments[index:] for path in (each.path, *_beside(each.path))}
-    there = sorted((path for path in whole - {cut_path} if disk.exists(path)))
+    there = sorted(path for path in whole - {cut_path} if disk.exists(path))
     removed = sum(disk.size(path) for path in there if path.endswith((LOG, LOG + SWAP)))
     removed += disk.size(cut_path) - position if cut_path is not None else 0
     loss = Loss(

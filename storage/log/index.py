@@ -14,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from storage import checkpoint
+from storage.disk import jobs
 from storage.disk.seam import Disk
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -112,6 +114,13 @@ class SparseIndex:
         self._saved_bytes += len(self._pending)
         self._pending = bytearray()
         return True
+
+    def replace(self) -> None:
+        """Give the file what is here instead of what it has, all or nothing. It blocks."""
+        content = self._all()
+        jobs.run(checkpoint.replace(self._disk, self.path, bytes(content)))
+        self._cache.forget(self.path)
+        self.adopt(len(content))
 
     def floor(self, value: int, column: int = 0) -> tuple[int, int] | None:
         """Return the last entry whose column is at most `value`."""

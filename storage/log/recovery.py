@@ -204,7 +204,10 @@ def _read_again(recovery: Recovery) -> None:
     if _was_durable(log, log.end_offset):
         raise _too_short(log)
     for segment in log.segments:
-        if segment in scanned:
+        if segment in scanned and segment is not log.active and segment.end_offset <= begin:
+            # The next start takes what it finds here as it is, also after a crash right now.
+            segment.replace_indexes()
+        elif segment in scanned:
             segment.renew_indexes(begin)
         if segment is log.active:
             segment.save_indexes()

@@ -200,6 +200,12 @@ class Segment:
             self._disk.create(index.path)
         self._keep_saved_aborted_below(known_below)
 
+    def replace_indexes(self) -> None:
+        """Do the same for a segment that the next start would trust: all or nothing. It blocks."""
+        self._note_time()
+        self.offsets.replace()
+        self.times.replace()
+
     def settle(self) -> None:
         """Find out where it ends, from the headers that follow the last index entry."""
         entry = self.offsets.last

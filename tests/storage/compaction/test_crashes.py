@@ -181,11 +181,7 @@ def test_a_crash_while_the_start_finishes_an_exchange_changes_nothing(seed: int)
             try:
                 reopen(disk)
             except SimulatedCrash:
-                log, _ = reopen(disk.crash(steps))
-                check_view(world, log)
-                check_snapshots(log)
-                assert producers(log) == producers(world.log)
-                assert log.epochs.entries == world.log.epochs.entries
+                check_after_crash(world, disk.crash(steps))
             else:
                 break
 

@@ -143,7 +143,10 @@ def test_a_clean_stop_waits_for_the_flush_that_is_under_way(seed: int) -> None:
         append(log, 5)
         folder.flusher.flush(log)
     ended: list[Exception | None] = []
+    disk.trace = []
     folder.close(1, ended.append)
+    # Two flushes of one log at a time would each take the other's files for durable.
+    assert (disk.trace, disk.waiting) == ([], 1)
     while not ended:
         assert MARKER not in disk.files()
         assert disk.run_next()
@@ -212,6 +215,20 @@ def test_a_damaged_checkpoint_is_survived_with_a_warning(
     for log in after.logs.values():
         check_numbered(log, 40)
     assert open_folder(disk).warnings == []
+
+
+def test_without_its_recovery_points_a_clean_stop_is_not_believed() -> None:
+    disk = stopped(fresh_disk())
+    disk.truncate(f"{PATH}/{RECOVERY_POINTS}", 1)
+    read: set[str] = set()
+
+    def watch(operation: str, path: str) -> None:
+        if operation == "preadv" and path.endswith(".log"):
+            read.add(path)
+
+    disk.faults = attrs.evolve(disk.faults, fail=watch)
+    folder = open_folder(disk)
+    assert read == {each.path() for log in folder.logs.values() for each in log.segments}
 
 
 def test_a_torn_tail_is_told_with_file_place_and_offset() -> None:

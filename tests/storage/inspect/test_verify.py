@@ -111,22 +111,23 @@ def test_every_damage_of_a_segment_is_told_not_only_the_first(
 
 
 LEAPS = [
-    pytest.param(2, 3, 6, id="an offset leaps"),
-    pytest.param(2, 3, 15, id="an epoch leaps"),
-    pytest.param(2, -1, 6, id="the last offset of a segment leaps"),
-    pytest.param(-1, -1, 6, id="the last offset of a closed log leaps"),
+    pytest.param("crash", -1, 1, 6, id="an offset leaps"),
+    pytest.param("clean", 2, 3, 15, id="an epoch leaps"),
+    pytest.param("crash", 2, -1, 6, id="the last offset of a segment leaps"),
+    pytest.param("clean", -1, -1, 6, id="the last offset of a closed log leaps"),
 ]
 
 
-@pytest.mark.parametrize(("segment", "batch", "byte"), LEAPS)
+@pytest.mark.parametrize(("state", "segment", "batch", "byte"), LEAPS)
 def test_a_batch_that_leaps_ahead_is_the_wrong_one_and_not_its_successor(
-    clean: Files, on_disk: OnDisk, segment: int, batch: int, byte: int
+    folders: dict[str, Files], on_disk: OnDisk, state: str, segment: int, batch: int, byte: int
 ) -> None:
-    path = logs(clean)[segment]
-    at, header = list(headers(clean[path]))[batch]
-    content = bytearray(clean[path])
+    files = folders[state]
+    path = logs(files)[segment]
+    at, header = list(headers(files[path]))[batch]
+    content = bytearray(files[path])
     content[at + byte] ^= 8
-    finding = found(look(on_disk({**clean, path: bytes(content)})), Level.DAMAGE)[0]
+    finding = found(look(on_disk({**files, path: bytes(content)})), Level.DAMAGE)[0]
     assert (finding.file, finding.position) == (path, at)
     assert finding.offset == header.base_offset
 

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from storage.errors import DiskFull
 from storage.flusher import FLUSH_ALWAYS
 from storage.folder import NewLog
 from storage.log.config import LogConfig
+from storage.log.log import Log
 from storage.store import LogStore
 from storage.testing.numbered import numbered
 from tests.storage.folder.worlds import FIRST, check_numbered
@@ -56,8 +58,6 @@ def test_producers_are_refused_and_served_again_when_there_is_room(small_disk: P
     driver.produce("still", count=5, value_bytes=2000)
     assert set(driver.refused.values()) == {ErrorCode.KAFKA_STORAGE_ERROR}
     assert driver.log.end_offset == full_at == 5 * len(driver.acknowledged)
-    with pytest.raises(DiskFull):
-        jobs.run(store.create(NewLog(TopicPartition("new", 0), CONFIG)))
     store.checkpoint()
     store.tend(0)
     assert store.folders[0].failure is None
@@ -78,19 +78,25 @@ def test_producers_are_refused_and_served_again_when_there_is_room(small_disk: P
     disk.close()
 
 
+def fill(log: Log, value_bytes: int) -> None:
+    """Append until there is no room for one more."""
+    with suppress(DiskFull):
+        while True:
+            log.append([numbered(log.end_offset, value_bytes=value_bytes)])
+
+
 def test_deleting_a_log_makes_room(small_disk: Path) -> None:
     disk = PosixDisk()
     store = open_store(disk, small_disk)
     other = TopicPartition("other", 0)
     first, second = jobs.run(store.create(NewLog(FIRST, CONFIG), NewLog(other, CONFIG)))
     first.append([numbered(0)])
-    with pytest.raises(DiskFull):
-        while True:
-            second.append([numbered(second.end_offset, value_bytes=10_000)])
-    with pytest.raises(DiskFull):
-        while True:
-            first.append([numbered(first.end_offset)])
+    fill(second, value_bytes=10_000)
+    fill(first, value_bytes=40)
     end = first.end_offset
+    with pytest.raises(DiskFull):
+        jobs.run(store.create(NewLog(TopicPartition("new", 0), CONFIG)))
+    assert store.folders[0].failure is None
     ended: list[Exception | None] = []
     store.delete(other, ended.append)
     assert ended == [None]

@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -26,17 +28,21 @@ WANTED = [TopicPartition("topic", number) for number in range(8)]
 CONFIG = attrs.evolve(SMALL, compact=True, min_cleanable_ratio=0.1, retention_bytes=3000)
 
 
-async def do(disk: TrioDisk, job: jobs.Job[object]) -> object:
+async def told(begin: Callable[[Callable[[object], None]], None]) -> None:
+    """Wait for something that calls back, and calls it no error."""
     ended, results = trio.Event(), []
 
     def done(result: object) -> None:
         results.append(result)
         ended.set()
 
-    jobs.start(disk, job, done)
+    begin(done)
     await ended.wait()
     assert not isinstance(results[0], Exception), results[0]
-    return results[0]
+
+
+async def do(disk: TrioDisk, job: jobs.Job[object]) -> None:
+    await told(partial(jobs.start, disk, job))
 
 
 async def test_appends_go_on_while_an_fsync_blocks(
@@ -100,14 +106,8 @@ async def test_nothing_the_store_does_syncs_on_the_loop(
                     await write(store, log, turn)
                 store.tend(turn)
                 store.checkpoint()
-            ended = trio.Event()
-            store.delete(WANTED[0], lambda _: ended.set())
-            await ended.wait()
-            closed: list[Exception | None] = []
-            stopped = trio.Event()
-            store.close(1, lambda result: (closed.append(result), stopped.set()) and None)
-            await stopped.wait()
-            assert closed == [None]
+            await told(partial(store.delete, WANTED[0]))
+            await told(partial(store.close, 1))
             assert all(folder.failure is None for folder in store.folders)
     assert threads
     assert threading.main_thread() not in threads
