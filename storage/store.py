@@ -108,11 +108,11 @@ class LogStore:
             folder.delete(partition, done)
 
     def fail(self, partition: TopicPartition, error: Exception) -> None:
-        """Hear of an error: damage is this log's alone, all else takes its folder offline."""
+        """Hear from a replica that went offline: a disk that failed takes its whole folder."""
         folder = self.folder_of(partition)
         if folder is not None and isinstance(error, DamagedLog):
             folder.close_damaged(partition, error)
-        elif folder is not None:
+        elif folder is not None and not is_passing(error):
             folder.fail(error)
 
     def close(self, broker_epoch: int, done: Callable[[Exception | None], None]) -> None:

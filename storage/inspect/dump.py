@@ -40,7 +40,7 @@ Row = dict[str, object]
 
 CODEC_NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 _PIECE_BYTES: Final = 1024 * 1024
-_SEGMENT: Final = re.compile(r"([0-9]{20})\.log(\.swap|\.cleaned)?")
+_SEGMENT: Final = re.compile(r"([0-9]{20})\.log(\.swap|\.cleaned|\.from-[0-9]+)?")
 _BY_OFFSET: Final = re.compile(r"([0-9]{20})(\.index|\.timeindex|\.txnindex|\.snapshot)")
 
 

@@ -89,8 +89,9 @@ def open_log(
     recovery = Recovery(log)
     bases = tidy(log)
     start_offset = marks.log_starts.values.get(partition)
+    needless = []
     while len(bases) > 1 and start_offset is not None and bases[1] <= start_offset:
-        log.new_segment(bases.pop(0)).delete()
+        needless.append(log.new_segment(bases.pop(0)))
     _check_beginning(log, bases, start_offset)
     if bases and start_offset is not None and bases[0] > start_offset:
         bases = _drop_after_hole(recovery, bases, start_offset)
@@ -106,6 +107,9 @@ def open_log(
         log.segments.pop().delete()
         _begin_at(log, log.start_offset)
     log.epochs.truncate_from_start(log.start_offset)
+    # At last: of a log that turns out to be damaged, nothing is deleted.
+    for segment in needless:
+        segment.delete()
     return recovery
 
 
@@ -167,7 +171,9 @@ def _trust(segment: Segment, disk: Disk) -> bool:
         return False
     sizes = [disk.size(path) for path in segment.files[:3]]
     segment.trust(*sizes)
-    last = segment.offsets.last
+    last, newest = segment.offsets.last, segment.times.last
+    if newest is not None and min(newest) < 0:
+        return False
     return last is None or (last[0] >= 0 and 0 < last[1] < segment.size_bytes)
 
 
@@ -235,7 +241,7 @@ def _recall_until(log: Log, point: int) -> int:
     first = log.segments[0].base_offset
     known = newest_snapshot(log, point)
     epochs = _load_epochs(log)
-    if known is None or epochs is None or known[0] < first:
+    if known is None or epochs is None:
         log.epochs, log.producers = Epochs(), log.fresh_producers()
         return first
     begin, log.producers = known

@@ -28,21 +28,26 @@ def snapshots_of(log: Log) -> list[tuple[int, str]]:
 
 
 def newest_snapshot(log: Log, limit: int) -> tuple[int, Producers] | None:
-    """Load the newest snapshot at or before an offset; one that is damaged does not count."""
+    """Load the newest snapshot at or before an offset; one that is damaged does not count.
+
+    A marker that is not committed yet keeps its transaction from readers, and a snapshot does not
+    say which: so one that is not committed itself counts only if there is no older one.
+    """
+    found = None
     for offset, path in reversed(snapshots_of(log)):
-        if offset <= limit:
-            try:
-                content = checkpoint.read_whole(log.disk, path)
-                producers = Producers.load(content, path, log.config.max_producers)
-            except DamagedFile:
-                continue
-            if offset > log.known_high_watermark and producers.has_seen_markers:
-                # A marker that is not committed yet keeps its transaction from readers, and a
-                # snapshot does not say which: an older one lets the replay meet it.
-                continue
-            producers.on_high_watermark(log.known_high_watermark)
-            return offset, producers
-    return None
+        if not log.segments[0].base_offset <= offset <= limit:
+            continue
+        try:
+            content = checkpoint.read_whole(log.disk, path)
+            producers = Producers.load(content, path, log.config.max_producers)
+        except DamagedFile:
+            continue
+        found = offset, producers
+        if offset <= log.known_high_watermark or not producers.has_seen_markers:
+            break
+    if found is not None:
+        found[1].on_high_watermark(log.known_high_watermark)
+    return found
 
 
 def recall_producers(log: Log) -> Job[None]:

@@ -26,11 +26,11 @@ from storage.log.flushing import sync
 from storage.log.leftovers import CLEANED, SWAP
 from storage.log.log import Log
 from storage.log.offset_map import MAX_KEYS, OffsetMap
+from storage.log.scan import MAX_RELATIVE_OFFSET
 from storage.log.segment import INDEX, LOG, TIME_INDEX, Segment, file_name
 
 _RUN_BYTES: Final = 1024 * 1024
 _MAX_POSITION: Final = 2**31 - 1
-_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 Work = Callable[[Sequence[Batch]], None]
 
@@ -130,7 +130,7 @@ def _groups(
         if group and (
             size_bytes > config.segment_bytes
             or index_bytes > config.index_max_bytes
-            or segment.end_offset - 1 - group[0].base_offset > _MAX_RELATIVE_OFFSET
+            or segment.end_offset - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET
         ):
             yield tuple(group)
             group = []

@@ -56,7 +56,13 @@ class Stage:
     def cleaned_at_most(self, partition: TopicPartition, offset: int) -> None:
         """A cut is complete: what comes after it has not been cleaned, and no mark says so."""
         self.marks_changed()
-        self.marks = [each for each in self.marks if each[1].get(partition, 0) <= offset]
+        # The high watermarks are another file: an older one of those may still be there.
+        self.marks = [
+            (committed, {**cleaned, partition: offset})
+            if cleaned.get(partition, 0) > offset
+            else (committed, cleaned)
+            for committed, cleaned in self.marks
+        ]
 
     def go(self, job: Job[T], between: Callable[[], None] | None = None) -> T:
         """Do a job; `between` may do something else whenever the job waits for the disk."""

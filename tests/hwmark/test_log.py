@@ -115,6 +115,7 @@ def test_a_repair_that_is_wanted_leaves_a_sound_folder(folder: Path) -> None:
     assert path.read_bytes() == content[:position]
     kept = folder / "t-1.removed" / "1" / f"{path.name}.from-{position}"
     assert kept.read_bytes() == content[position:]
+    assert "WRONG" in hwmark("dump", kept)[1]
     assert hwmark("verify", folder)[0] == 0
     status, output, _ = hwmark("repair", folder, "--truncate")
     assert (status, output) == (0, "nothing is wrong, and nothing was done\n")

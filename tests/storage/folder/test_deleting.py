@@ -134,7 +134,10 @@ def delete_its_records(folder: LogFolder, log: Log) -> None:
 
 def compact_it(folder: LogFolder, log: Log) -> None:
     log.config = attrs.evolve(SMALL, compact=True, min_cleanable_ratio=0)
+    log.committed(log.end_offset)
     compact(log, 10**6, log.end_offset, heed(folder))
+    assert isinstance(folder.disk, SimulatedDisk)
+    assert folder.disk.waiting == 1
 
 
 def delete_it_twice(folder: LogFolder, log: Log) -> None:

@@ -1,6 +1,7 @@
 """The read-only disk and the folder's lock, on real files."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -88,6 +89,18 @@ def test_a_disk_that_only_reads_refuses_every_change(
         change(disk, str(path))
     assert refused.value.errno == errno.EROFS
     assert state(tmp_path) == before
+
+
+def test_a_disk_that_only_reads_opens_nothing_for_writing(tmp_path: Path) -> None:
+    """The right to write would not stop a superuser, so the descriptor itself is asked."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    with ReadOnlyDisk() as disk:
+        disk.read(str(path), 0, 7)
+        links = Path("/proc/self/fd").iterdir()
+        mine = [int(link.name) for link in links if os.path.realpath(link) == str(path.resolve())]
+        modes = [fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE for descriptor in mine]
+    assert modes == [os.O_RDONLY]
 
 
 def test_a_disk_that_only_reads_keeps_few_files_open(tmp_path: Path) -> None:

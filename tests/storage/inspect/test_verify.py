@@ -13,6 +13,7 @@ from storage.disk.simulated import SimulatedDisk
 from storage.inspect import place
 from storage.inspect.findings import Finding, FolderReport, Level
 from storage.inspect.verify import size_bytes, verify
+from storage.log.index import OFFSET_ENTRY
 
 Files = dict[str, bytes]
 OnDisk = Callable[[Files], SimulatedDisk]
@@ -158,6 +159,16 @@ def test_an_entry_of_an_index_that_is_wrong_is_named(clean: Files, on_disk: OnDi
     assert "no batch begins at byte" in finding.reason
 
 
+def test_an_entry_behind_the_last_batch_and_half_an_entry_are_seen(
+    clean: Files, on_disk: OnDisk
+) -> None:
+    path = logs(clean)[0][:-4] + ".index"
+    for more, reason in ((OFFSET_ENTRY.pack(9999, 9999), "behind"), (b"half", "no whole entry")):
+        (finding,) = look(on_disk({**clean, path: clean[path] + more})).all_findings
+        assert (finding.level, finding.position) == (Level.REBUILDABLE, len(clean[path]))
+        assert reason in finding.reason
+
+
 def test_an_index_that_is_gone_is_only_noted(clean: Files, on_disk: OnDisk) -> None:
     files = {path: clean[path] for path in clean if not path.endswith(".index")}
     report = look(on_disk(files))
@@ -183,6 +194,14 @@ def test_a_snapshot_of_another_time_is_seen(clean: Files, on_disk: OnDisk) -> No
     for older, newer in ((first, second), (second, first)):
         (finding,) = look(on_disk({**clean, newer: clean[older]})).all_findings
         assert (finding.level, finding.file) == (Level.REBUILDABLE, newer)
+
+
+def test_a_snapshot_that_knows_what_comes_later_is_seen(clean: Files, on_disk: OnDisk) -> None:
+    newest = max(each for each in clean if "one-0" in each and each.endswith(".snapshot"))
+    early = "data/one-0/00000000000000000001.snapshot"
+    (finding,) = look(on_disk({**clean, early: clean[newest]})).all_findings
+    assert (finding.level, finding.file) == (Level.REBUILDABLE, early)
+    assert "which is later" in finding.reason
 
 
 def test_an_aborted_transaction_that_the_index_lacks_is_seen(clean: Files, on_disk: OnDisk) -> None:

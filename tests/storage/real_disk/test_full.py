@@ -55,6 +55,7 @@ def test_producers_are_refused_and_served_again_when_there_is_room(small_disk: P
         client += 1
         driver.produce(client, count=5, value_bytes=2000)
     full_at = driver.log.end_offset
+    assert disk.size(driver.log.active.path()) == driver.log.active.size_bytes
     driver.produce("still", count=5, value_bytes=2000)
     assert set(driver.refused.values()) == {ErrorCode.KAFKA_STORAGE_ERROR}
     assert driver.log.end_offset == full_at == 5 * len(driver.acknowledged)

@@ -365,6 +365,24 @@ def test_records_that_nobody_needs_are_deleted_also_when_the_disk_is_full() -> N
     assert store.folders[0].failure is None
 
 
+def test_a_cut_without_room_ends_one_replica_and_not_its_folder() -> None:
+    disk = SimulatedDisk(1)
+    store, driver = started(disk, FLUSH_ALWAYS)
+    other = Driver(store, SECOND)
+    other.lead()
+    driver.follow(epoch=2)
+    driver.happen(answer(driver, [numbered(each, leader_epoch=1) for each in range(20)]))
+    fill_up(disk)
+    driver.happen(
+        attrs.evolve(answer(driver, []), diverging=EpochEnd(1, 7), epochs=(), payload=None)
+    )
+    assert driver.replica.state.status is Status.OFFLINE
+    assert store.folders[0].failure is None
+    disk.capacity_bytes = PLENTY_BYTES
+    other.produce("client")
+    assert list(other.acknowledged) == ["client"]
+
+
 def test_a_log_that_is_deleted_under_a_waiting_append_harms_nobody_else() -> None:
     disk = SimulatedDisk(1)
     store, driver = started(disk, FLUSH_ALWAYS)
