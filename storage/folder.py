@@ -68,6 +68,8 @@ class LogFolder:
         """Logs that could not be opened, and why."""
         self.warnings: list[str] = []
         """What was found on opening and put right."""
+        self.stopped_epoch: int | None = None
+        """The broker epoch that stopped in good order before this start, if one did."""
         self.failure: Exception | None = None
         """Why nothing here can be trusted, if so."""
 
@@ -77,6 +79,8 @@ class LogFolder:
             clean = yield self._prepare
             for name in self.disk.list(self.path):
                 partition = TopicPartition.from_folder_name(name)
+                if not self.disk.is_folder(f"{self.path}/{name}"):
+                    continue
                 if partition is not None:
                     yield from self._open(partition, config_of(partition), clean=clean)
                 elif checkpoint.folder_mark(name) == "delete":
@@ -106,10 +110,15 @@ class LogFolder:
             except DamagedFile as error:
                 self.warnings.append(f"{error}; doing without it, at the price of a longer scan")
         marker = f"{self.path}/{checkpoint.CLEAN_SHUTDOWN}"
-        clean = self.disk.exists(marker) and not self.warnings
+        if self.disk.exists(marker):
+            try:
+                content = checkpoint.read_whole(self.disk, marker)
+                self.stopped_epoch = checkpoint.decode_clean_shutdown(content, marker)
+            except DamagedFile as error:
+                self.warnings.append(f"{error}; the logs are read again as after a crash")
         self.disk.delete(marker)
         self.disk.fsync_folder(self.path)
-        return clean
+        return self.stopped_epoch is not None and not self.warnings
 
     def _open(self, partition: TopicPartition, config: LogConfig, *, clean: bool) -> Job[None]:
         try:

@@ -134,7 +134,9 @@ def save(stage: Stage, partition: TopicPartition) -> None:
     broker = stage.broker
     committed = stage.random.randint(0, broker.logs[partition].end_offset)
     broker.marks.high_watermarks.values[partition] = committed
-    broker.marks.cleaned.values[partition] = stage.random.randint(0, committed)
+    # Only a cut takes back what is clean, and sees to it that the file says so too.
+    cleaned = broker.marks.cleaned.values
+    cleaned[partition] = max(cleaned.get(partition, 0), stage.random.randint(0, committed))
     stage.note(f"save marks, {partition.folder_name} committed to {committed}")
     stage.go(broker.marks.save())
     stage.marks_changed(durable=True)

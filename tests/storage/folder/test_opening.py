@@ -361,3 +361,21 @@ def test_a_disk_without_any_room_refuses_a_new_log() -> None:
     with pytest.raises(DiskFull):
         create(folder, TopicPartition("new", 0))
     assert folder.failure is None
+
+
+def test_a_marker_of_a_clean_stop_that_makes_no_sense_means_a_crash() -> None:
+    disk = stopped(fresh_disk())
+    disk.truncate(MARKER, 5)
+    folder = open_folder(disk)
+    assert folder.stopped_epoch is None
+    assert any(MARKER in warning for warning in folder.warnings)
+    assert set(folder.logs) == {FIRST, SECOND, THIRD}
+
+
+def test_a_file_with_the_name_of_a_log_is_left_alone() -> None:
+    disk = stopped(fresh_disk())
+    disk.create(f"{PATH}/notes-2024")
+    folder = open_folder(disk)
+    assert folder.failure is None
+    assert set(folder.logs) == {FIRST, SECOND, THIRD}
+    assert disk.exists(f"{PATH}/notes-2024")
