@@ -16,7 +16,7 @@ from protocol.errors import InvariantViolation
 from protocol.replication.log import Log as ProtocolLog
 from storage.batch import records
 from storage.batch.control import read_marker
-from storage.batch.header import LENGTH_FROM, Batch, Header
+from storage.batch.header import CONTROL, LENGTH_FROM, Batch, Header
 from storage.checkpoint import TopicPartition
 from storage.disk.jobs import Turns
 from storage.disk.seam import Disk, FileRange
@@ -25,7 +25,7 @@ from storage.log import aborted
 from storage.log.aborted import AbortedTransaction
 from storage.log.config import LogConfig
 from storage.log.epochs import Epochs
-from storage.log.index import IndexCache
+from storage.log.index import OFFSET_ENTRY, IndexCache
 from storage.log.marks import FolderMarks
 from storage.log.producers import Producers
 from storage.log.scan import MAX_RELATIVE_OFFSET
@@ -139,10 +139,10 @@ class Log:
         `DiskFull` refuses what does not fit; batches before it are in the log (`end_offset`).
         `InvalidBatch` refuses a control batch that makes no sense, and all that came with it.
         """
-        expected = self.end_offset
+        expected = self.segments[-1].end_offset
         for batch in batches:
             header = batch.header
-            if header.is_control:
+            if header.attributes & CONTROL:
                 # What is no marker is refused before anything is written.
                 read_marker(batch)
             if header.base_offset < expected or self.cutting:
@@ -151,25 +151,29 @@ class Log:
                     header,
                     f"{self.folder} ends at {expected}{' and is being cut' * self.cutting}",
                 )
-            expected = header.end_offset
+            expected = header.base_offset + header.last_offset_delta + 1
         while batches:
             fitting = self._make_room(batches)
-            self._write(batches[:fitting] if fitting < len(batches) else batches)
+            self._write(batches[:fitting])
             batches = batches[fitting:]
 
     def _make_room(self, batches: Sequence[Batch]) -> int:
         """Roll if need be; return how many of these batches go into the segment."""
         active, config = self.segments[-1], self.config
         first = batches[0].header
+        size = active.size_bytes + first.length + LENGTH_FROM
+        last_offset = first.base_offset + first.last_offset_delta
         if active.size_bytes and (
-            active.size_bytes + first.size_bytes > config.segment_bytes
-            or active.offsets.size_bytes + 8 > config.index_max_bytes
-            or first.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            size > config.segment_bytes
+            or active.offsets.size_bytes + OFFSET_ENTRY.size > config.index_max_bytes
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
             or first.max_timestamp_ms - active.first_timestamp_ms > config.segment_ms
         ):
             self.roll()
             active = self.segments[-1]
-        size = active.size_bytes + first.size_bytes
+            size = first.size_bytes
+        if len(batches) == 1:
+            return 1
         for count, (header, _) in enumerate(batches[1:_MAX_BUFFERS], start=1):
             size += header.size_bytes
             if (

@@ -115,20 +115,24 @@ class Segment:
 
     def note(self, header: Header, position: int) -> None:
         """A batch lies at `position` now, at the end."""
+        # For every batch, so the header's own properties, which cost a call each, are not used.
+        last_offset = header.base_offset + header.last_offset_delta
         timestamp_ms = header.max_timestamp_ms
+        size = header.length + LENGTH_FROM
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
-            self.max_timestamp_offset = header.last_offset
+            self.max_timestamp_offset = last_offset
         if not position:
             self.first_timestamp_ms = timestamp_ms
         if self._unindexed_bytes > self._interval_bytes:
-            self.offsets.append(header.last_offset - self.base_offset, position)
-            self._note_time()
-            self._unindexed_bytes = 0
-        size = header.size_bytes
-        self._unindexed_bytes += size
+            self.offsets.append(last_offset - self.base_offset, position)
+            if self.max_timestamp_ms > self._last_indexed_ms:
+                self._note_time()
+            self._unindexed_bytes = size
+        else:
+            self._unindexed_bytes += size
         self.size_bytes = position + size
-        self.end_offset = header.end_offset
+        self.end_offset = last_offset + 1
 
     def note_aborted(self, ended: AbortedTransaction) -> None:
         """The marker of an aborted transaction lies here."""
