@@ -55,7 +55,6 @@ def _keep_producers(log: Log, snapshot: str) -> Job[None]:
     """See to it that a start after a crash goes on from this snapshot: older ones are deleted."""
     yield from _sync(log, partial(sync, log.disk, log.folder, (snapshot,), names=False))
     yield from log.marks.recovery_points.save()
-    yield from log.marks.high_watermarks.save()
 
 
 def _decide(log: Log, exchange: Exchange) -> Job[None]:

@@ -210,7 +210,6 @@ STEPS: dict[str, Callable[[], Ignore]] = {
     "fsync of the time index": lambda: matching("fsync", suffix=".timeindex.cleaned"),
     "fsync of the snapshot": lambda: matching("fsync", suffix=".snapshot"),
     "saving the recovery point": lambda: matching("*", suffix="point-offset-checkpoint.tmp"),
-    "saving the high watermark": lambda: matching("*", suffix="replication-offset-checkpoint.tmp"),
     "rename of the batches to .swap": lambda: matching("rename", suffix=".log.cleaned"),
     "rename of the offset index to .swap": lambda: matching("rename", suffix=".index.cleaned"),
     "rename of the time index to .swap": lambda: matching("rename", suffix=".timeindex.cleaned"),
@@ -225,4 +224,5 @@ STEPS: dict[str, Callable[[], Ignore]] = {
 @SLOW
 @pytest.mark.parametrize("step", STEPS)
 def test_without_any_one_of_its_steps_a_compaction_is_not_safe(step: str) -> None:
-    assert any(broken(STEPS[step], seed) for seed in SEEDS)
+    # Those that notice most steps come first, in order to be done soon.
+    assert any(broken(STEPS[step], seed) for seed in sorted(SEEDS, key=(0, 4, 2, 1, 3, 5).index))
