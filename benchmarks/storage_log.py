@@ -247,7 +247,7 @@ def report(what: str, measured: tuple[float, float, float], goal: float, total: 
     """Print one ratio, with the speeds that it is made of."""
     ratio, least_s, taken_s = measured
     print(
-        f"{what}: {ratio:.2f} of the bare system call (goal {goal});"
+        f"{what}: {ratio:.2f} of the bare speed (goal {goal});"
         f" {total / taken_s / MIB:,.0f} against {total / least_s / MIB:,.0f} MiB/s"
     )
 

@@ -83,10 +83,9 @@ def scan(
             return Fault(position, offset, _misplaced(header, offset, epoch))
         if size < HEADER_BYTES or size > end - position or header.last_offset_delta < 0:
             return Fault(position, offset, _misshapen(header, end - position))
-        if header.end_offset > limit:
-            return Fault(
-                position, offset, f"a batch reaches beyond {limit}: to {header.end_offset}"
-            )
+        end_offset = header.base_offset + header.last_offset_delta + 1
+        if end_offset > limit:
+            return Fault(position, offset, f"a batch reaches beyond {limit}: to {end_offset}")
         if at + size > filled and size <= len(buffer):
             origin, at = position, 0
             filled = disk.read_into(path, buffer[: end - position], position)
@@ -99,7 +98,7 @@ def scan(
         visit(position, header, buffer[at : min(at + size, filled)])
         if header.base_offset > offset:
             leap = _Leap(offset, offset + header.last_offset_delta + 1)
-        offset = header.base_offset + header.last_offset_delta + 1
+        offset = end_offset
         epoch = header.leader_epoch
         position += size
     return None
