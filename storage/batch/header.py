@@ -38,12 +38,12 @@ CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 """The first timestamp is the time from which on compaction may drop tombstones and markers."""
 
-_EPOCH_AT: Final = 12
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
 _OFFSET: Final = struct.Struct(">q")
-_EPOCH: Final = struct.Struct(">i")
+_PLACE: Final = struct.Struct(">qii")
+"""Base offset, length and leader epoch, which lie side by side."""
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 
@@ -204,11 +204,10 @@ def headers(view: Buffer, position: int = 0) -> Iterator[tuple[int, Header]]:
 
 def assign(batch: Batch, base_offset: int, leader_epoch: int) -> Batch:
     """Write offset and epoch into a batch, in place; the checksum does not cover them."""
-    _OFFSET.pack_into(batch.view, 0, base_offset)
-    _EPOCH.pack_into(batch.view, _EPOCH_AT, leader_epoch)
-    header = batch.header
+    header, view = batch
+    _PLACE.pack_into(view, 0, base_offset, header.length, leader_epoch)
     placed = _tuple(Header, (base_offset, header.length, leader_epoch, *header[3:]))
-    return _tuple(Batch, (placed, batch.view))
+    return _tuple(Batch, (placed, view))
 
 
 def stamp(batch: Batch, now_ms: int) -> Batch:

@@ -76,10 +76,12 @@ class PosixDisk(Disk):
     def pwritev(self, path: str, buffers: Sequence[Buffer], position: int) -> int:
         """Write some of these bytes into an existing file; return how many."""
         file = self._file(path)
+        if len(buffers) > _MOST_BUFFERS:
+            buffers = buffers[:_MOST_BUFFERS]
         try:
             if position < 0:
                 _refuse_position()
-            return os.pwritev(file.descriptor, buffers[:_MOST_BUFFERS], position)
+            return os.pwritev(file.descriptor, buffers, position)
         except OSError as error:
             _raise_named(error, path)
 

@@ -165,7 +165,7 @@ class Disk(abc.ABC):
 
     def write(self, path: str, buffers: Sequence[Buffer], position: int) -> int:
         """Write all of these bytes at `position`; return how many. `OSError`: maybe only some."""
-        total = sum(map(len, buffers))
+        total = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         written = self.pwritev(path, buffers, position)
         while written < total:
             rest = memoryview(b"".join(buffers))[written:]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from protocol.errors import InvariantViolation
@@ -31,6 +32,7 @@ from storage.log.producers import Producers
 from storage.log.scan import MAX_RELATIVE_OFFSET
 from storage.log.segment import SNAPSHOT, Segment, file_name
 
+_VIEW: Final = attrgetter("view")
 _MAX_BUFFERS: Final = 1024
 """How many pieces one vectored write may have (IOV_MAX)."""
 
@@ -139,6 +141,8 @@ class Log:
         `DiskFull` refuses what does not fit; batches before it are in the log (`end_offset`).
         `InvalidBatch` refuses a control batch that makes no sense, and all that came with it.
         """
+        if not batches:
+            return
         expected = self.segments[-1].end_offset
         for batch in batches:
             header = batch.header
@@ -152,10 +156,10 @@ class Log:
                     f"{self.folder} ends at {expected}{' and is being cut' * self.cutting}",
                 )
             expected = header.base_offset + header.last_offset_delta + 1
-        while batches:
-            fitting = self._make_room(batches)
+        while (fitting := self._make_room(batches)) < len(batches):
             self._write(batches[:fitting])
             batches = batches[fitting:]
+        self._write(batches)
 
     def _make_room(self, batches: Sequence[Batch]) -> int:
         """Roll if need be; return how many of these batches go into the segment."""
@@ -184,19 +188,18 @@ class Log:
         return min(len(batches), _MAX_BUFFERS)
 
     def _write(self, batches: Sequence[Batch]) -> None:
-        active = self.segments[-1]
+        active, path = self.segments[-1], self._active_path
         position = active.size_bytes
         try:
-            self.disk.write(self._active_path, [batch.view for batch in batches], position)
+            self.disk.write(path, list(map(_VIEW, batches)), position)
         except OSError as error:
             raise self._refused(error) from error
-        self.unsynced_files.add(self._active_path)
-        note, epochs = active.note, self.epochs
+        self.unsynced_files.add(path)
         for batch in batches:
             header = batch.header
-            note(header, position)
+            active.note(header, position)
             position += header.length + LENGTH_FROM
-            epochs.assign(header.leader_epoch, header.base_offset)
+            self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self.observe(active, batch)
             self.unflushed_records += header.last_offset_delta + 1
