@@ -13,8 +13,9 @@ The contract with a driver, which `protocol.testing` checks:
    answered by one completion event, and the completions come in that order too. A write that
    fails is answered by the failure (`StorageFailed`; a controller's `Resigned`), and nothing after
    it is. Only a replica's appends may fail for want of room: one `AppendsRefused` then answers all
-   that are in flight, none of which is in the log. A reply that depends on a write is only ever an effect of its completion, so a driver need
-   not hold one back. What storage may do when it likes (`DeleteBefore`, `ForgetLog`) is no write.
+   that are in flight, none of which is in the log. A reply that depends on a write is only ever an
+   effect of its completion, so a driver need not hold one back. What storage may do when it likes
+   (`DeleteBefore`, `ForgetLog`) is no write.
 3. `next_deadline()` is asked at the start and after each event. When that time has come, and it may
    lie in the past, `due(now_ms)` names what is due, and each of these events is handled like any
    other. A due event that is no longer due when its turn comes changes nothing.
