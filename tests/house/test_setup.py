@@ -36,6 +36,7 @@ case "$*" in
     *-venv*) echo python3.11-venv ;;
     "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
     *"pip install"*) [ -z "${PIP_FAILS:-}" ] ;;
+    *"pip check"*) [ -z "${LOCK_LACKS:-}" ] || { echo "$LOCK_LACKS"; exit 1; } ;;
 esac
 """
 
@@ -181,6 +182,21 @@ def test_the_second_run_installs_nothing(machine: Machine) -> None:
     assert machine.calls("--editable .") == 1
     assert machine.setup() == (0, [])
     assert machine.calls("pip install") == 2
+
+
+def test_nothing_is_resolved_so_that_a_new_release_cannot_matter(machine: Machine) -> None:
+    machine.setup()
+    assert machine.calls("--no-deps --require-hashes") == 1
+
+
+def test_a_lock_that_leaves_something_out_is_named_and_counts_for_nothing(machine: Machine) -> None:
+    status, lines = machine.setup(LOCK_LACKS="a requires b, which is not installed.")
+    assert status == 1
+    assert lines[-1] == (
+        "hwmark: locks/dev.lock is not complete: a requires b, which is not installed."
+    )
+    assert machine.setup()[0] == 0
+    assert machine.calls("--require-hashes") == 2
 
 
 def test_a_changed_lock_rebuilds_and_a_changed_project_reinstalls(machine: Machine) -> None:
