@@ -153,18 +153,27 @@ def _select_mutants(catalogue: Catalogue, options: Options) -> list[Mutant]:
 
 
 def _check_vacuity(catalogue: Catalogue, options: Options) -> int:
-    """Look at the smoke models of Replication: together they are meant to exercise everything."""
-    models = catalogue.select("Replication", None, ("smoke",))
-    with live("vacuity", quiet=options.json) as on_progress:
-        found = check_vacuity(models, options.limits, lambda _model, report: on_progress(report))
-    if isinstance(found, Outcome):
-        _tell("vacuity", found, options)
-        return found.verdict.exit_status or Verdict.ERROR.exit_status
+    """Look at each spec's smoke models: together they are meant to exercise everything."""
+    results: dict[str, Vacuity] = {}
+    models = catalogue.select(options.module, None, ("smoke",))
+    for spec in dict.fromkeys(model.spec for model in models):
+        of_spec = [model for model in models if model.spec == spec]
+        found = _watch_vacuity(spec, of_spec, options)
+        if isinstance(found, Outcome):
+            _tell("vacuity", found, options)
+            return found.verdict.exit_status or Verdict.ERROR.exit_status
+        results[spec] = found
+        if not options.json:
+            _print_vacuity(found, [model.name for model in of_spec])
     if options.json:
-        print(json.dumps(_vacuity_json(found), indent=2))
-    else:
-        _print_vacuity(found, [model.name for model in models])
-    return 0 if found.nothing else 1
+        told = {spec: _vacuity_json(found) for spec, found in results.items()}
+        print(json.dumps(told, indent=2))
+    return 0 if all(found.nothing for found in results.values()) else 1
+
+
+def _watch_vacuity(spec: str, models: list[Model], options: Options) -> Vacuity | Outcome:
+    with live(f"vacuity of {spec}", quiet=options.json) as on_progress:
+        return check_vacuity(models, options.limits, lambda _model, report: on_progress(report))
 
 
 def _print_vacuity(found: Vacuity, models: list[str]) -> None:

@@ -21,7 +21,7 @@ from spec.checking import Limits, MutantResult, check_mutant
 from spec.conformance.checking import CodeMutant, Conformance, check_code_mutant, conform
 from spec.conformance.compare import Comparison
 from spec.conformance.explore import OnReport, Report
-from spec.conformance.mutants import is_in_code
+from spec.conformance.systems import is_in_code
 from spec.runner import (
     JobError,
     Outcome,
@@ -96,7 +96,7 @@ def _conform_mutants(catalogue: Catalogue, options: Options) -> int:
     mutants = [catalogue.mutant(options.mutant)] if options.mutant else list(catalogue.mutants)
     if options.mutant is None:
         wanted = options.module
-        mutants = [each for each in mutants if wanted in (None, each.model.name.split("/")[0])]
+        mutants = [each for each in mutants if wanted in (None, each.model.spec)]
         mutants = [each for each in mutants if is_in_code(each)]
     pairs: list[tuple[MutantResult, CodeMutant]] = []
     for number, mutant in enumerate(mutants, start=1):

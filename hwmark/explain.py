@@ -12,7 +12,7 @@ from rich.text import Text
 from spec.catalogue import Mutant
 from spec.checking import MutantResult
 from spec.runner import print_trace
-from spec.tla_text import Operator, operators
+from spec.tla_text import Operator, modules, operators
 
 
 def explain(result: MutantResult, console: Console) -> None:
@@ -43,9 +43,8 @@ def _print_rule(console: Console, title: str, operator: Operator | None, colour:
 
 
 def _find(mutant: Mutant, name: str) -> Operator | None:
-    """Find an operator in the specs, or in the mutant's own module."""
-    specs = sorted(mutant.model.module.parent.glob("*.tla"))
-    for module in (*specs, mutant.module):
+    """Find an operator in the mutant's module, or in those that it extends."""
+    for module in modules(mutant.module, mutant.model.module.parent):
         for operator in operators(module):
             if operator.name == name:
                 return operator

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 from rich.console import Console
 from rich.text import Text
 
 from spec.catalogue import SPEC_DIR, Catalogue, CatalogueError, Mutant, compose, load_catalogue
-from spec.conformance.constants import read_constants
-from spec.conformance.mutants import RuleSet, rule_set
 from spec.conformance.replay import Parted, Replayed, replay
+from spec.conformance.system import System
+from spec.conformance.systems import build, family_of
 from spec.runner import format_value, read_scenario
-from spec.runner.config import Config, read_config
+from spec.runner.config import read_config
 from spec.runner.errors import FileFormatError
 
 _ORIGIN = re.compile(r"# ([\w./-]+):")
@@ -37,7 +38,7 @@ class Options:
 
 def run_replay(options: Options) -> int:
     """Replay a scenario; 0 if the code takes every step, 1 if it parts from it."""
-    config, rules, origin = _origin(load_catalogue(options.specs), options)
+    system, origin = _origin(load_catalogue(options.specs), options)
     trace = read_scenario(options.scenario)
     if not trace.steps:
         raise FileFormatError(options.scenario, 1, "a scenario without a single step")
@@ -45,7 +46,7 @@ def run_replay(options: Options) -> int:
     console.print(Text(f"{options.scenario.name}: {len(trace)} states, on {origin}", "bold"))
     parted: Parted | None = None
     taken = 0
-    for made in replay(trace, read_constants(config), rules):
+    for made in replay(trace, system):
         if isinstance(made, Replayed):
             taken += 1
             _print_step(console, made)
@@ -59,8 +60,8 @@ def run_replay(options: Options) -> int:
     return 0 if parted is None else 1
 
 
-def _origin(catalogue: Catalogue, options: Options) -> tuple[Config, RuleSet, str]:
-    """Find the constants and the rules that the scenario was found with."""
+def _origin(catalogue: Catalogue, options: Options) -> tuple[System[Any], str]:
+    """Compose the machines with the constants and rules that the scenario was found with."""
     if options.mutant is not None:
         return _of_mutant(catalogue.mutant(options.mutant))
     name = options.model
@@ -77,12 +78,14 @@ def _origin(catalogue: Catalogue, options: Options) -> tuple[Config, RuleSet, st
             if mutant.name == name:
                 return _of_mutant(mutant)
     model = catalogue.select(None, name, ())[0]
-    return read_config(model.config), RuleSet(), f"the machines with the bounds of {model.name}"
+    system = build(model, read_config(model.config))
+    return system, f"the machines with the bounds of {model.name}"
 
 
-def _of_mutant(mutant: Mutant) -> tuple[Config, RuleSet, str]:
+def _of_mutant(mutant: Mutant) -> tuple[System[Any], str]:
     swapped = f"{mutant.rule} swapped for {mutant.wrong}" if mutant.rule else "the right rules"
-    return compose(mutant), rule_set(mutant), f"the machines with {swapped}"
+    rules = family_of(mutant.model).rules(mutant)
+    return build(mutant.model, compose(mutant), rules), f"the machines with {swapped}"
 
 
 def _print_step(console: Console, made: Replayed) -> None:

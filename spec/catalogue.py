@@ -53,6 +53,11 @@ class Model:
     walk_steps: int | None = None
     compared: bool = False
 
+    @property
+    def spec(self) -> str:
+        """The spec that it is a model of: the folder that it lies in."""
+        return self.name.split("/")[0]
+
 
 @attrs.frozen
 class Mutant:
@@ -78,9 +83,9 @@ class Catalogue:
 
     def select(self, module: str | None, model: str | None, suites: tuple[str, ...]) -> list[Model]:
         """Find models by the folder they lie in and by name or suite; by default, of the suites."""
-        found = [each for each in self.models if module in (None, each.name.split("/")[0])]
+        found = [each for each in self.models if module in (None, each.spec)]
         if not found:
-            modules = sorted({each.name.split("/")[0] for each in self.models})
+            modules = sorted({each.spec for each in self.models})
             raise CatalogueError(f"there is no spec {module!r}; there are {', '.join(modules)}")
         if model is None:
             return [each for each in found if each.suite in suites]

@@ -128,7 +128,7 @@ def check_vacuity(
     What one of the models exercises is exercised. The outcome of a run that did not end well is
     returned as it is: it tells why nothing is known.
     """
-    watched = guards(models[0].module.parent)
+    watched = guards(models[0].module)
     fired: dict[str, int] = {}
     answers: dict[str, frozenset[bool]] = {rule.name: frozenset() for rule in watched}
     for model in models:

@@ -14,7 +14,7 @@ import attrs
 _DEFINITION = re.compile(r"^(?P<name>[A-Za-z]\w*)(?:\((?P<parameters>[^()]*)\))? ==", re.MULTILINE)
 _COMMENT_LINE = re.compile(r"\(\*(?P<text>.*)\*\)\Z")
 _RULE = re.compile(r"(?P<kind>GUARD|CHOICE)\b")
-_RULE_MODULES = ("Controller.tla", "ReplicationRules.tla")
+_EXTENDS = re.compile(r"^EXTENDS (?P<modules>.+)$", re.MULTILINE)
 
 
 @attrs.frozen
@@ -52,19 +52,33 @@ def operators(module: Path) -> list[Operator]:
     return found
 
 
-def rules(folder: Path) -> list[Operator]:
-    """List the protocol's rules: every choice that a bug could get wrong."""
+def modules(module: Path, *library: Path) -> list[Path]:
+    """List a module and all that it extends, directly or not; TLC's own modules are left out.
+
+    They are looked for beside the module that names them, and in the folders of the library.
+    """
+    found = [module]
+    for each in found:
+        match = _EXTENDS.search(each.read_text(encoding="utf-8"))
+        for name in match["modules"].split(",") if match else ():
+            places = (folder / f"{name.strip()}.tla" for folder in (each.parent, *library))
+            found += [path for path in places if path.is_file() and path not in found][:1]
+    return found
+
+
+def rules(module: Path) -> list[Operator]:
+    """List the rules that a spec lives by: every choice that a bug could get wrong."""
     return [
         operator
-        for module in _RULE_MODULES
-        for operator in operators(folder / module)
+        for each in modules(module)
+        for operator in operators(each)
         if operator.rule_kind is not None
     ]
 
 
-def guards(folder: Path) -> list[Operator]:
+def guards(module: Path) -> list[Operator]:
     """List the rules that answer yes or no."""
-    return [rule for rule in rules(folder) if rule.rule_kind == "GUARD"]
+    return [rule for rule in rules(module) if rule.rule_kind == "GUARD"]
 
 
 def _body(lines: list[str], at: int) -> str:

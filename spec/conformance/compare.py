@@ -1,4 +1,4 @@
-"""Compares the explored cluster with TLC's state graph: the same states, the same labelled edges.
+"""Compares an explored system with TLC's state graph: the same states, the same labelled edges.
 
 Both sides are numbered alike: two states have the same number exactly if they are the same state of
 the spec. Then a difference is a difference of two sets.
@@ -6,13 +6,13 @@ the spec. Then a difference is a difference of two sets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from spec.conformance.explore import Exploration
-from spec.conformance.projection import VARIABLES, Projection
+from spec.conformance.system import System, W
 from spec.runner import Graph, State, Value
 
 Number: TypeAlias = int
@@ -22,14 +22,14 @@ LabelledEdge: TypeAlias = tuple[Number, str, Number]
 class Numbering:
     """Gives every state of the spec one number, whichever side it comes from."""
 
-    def __init__(self) -> None:
-        self._values: dict[str, dict[Value, int]] = {name: {} for name in VARIABLES}
+    def __init__(self, variables: Iterable[str]) -> None:
+        self._values: dict[str, dict[Value, int]] = {name: {} for name in variables}
         self._states: dict[tuple[int, ...], Number] = {}
         self.states: list[State] = []
 
     def number(self, state: State) -> Number:
         """Give this state's number."""
-        if len(state) != len(VARIABLES):
+        if state.keys() != self._values.keys():
             raise ValueError(f"a state with the variables {sorted(state)}")
         key = tuple(
             values.setdefault(state[name], len(values)) for name, values in self._values.items()
@@ -78,11 +78,11 @@ class Comparison:
         }
 
 
-def compare(exploration: Exploration, graph: Graph, projection: Projection) -> Comparison:
+def compare(exploration: Exploration[W], graph: Graph, system: System[W]) -> Comparison:
     """Compare the code's graph with the spec's."""
-    numbering = Numbering()
+    numbering = Numbering(system.project(system.initial))
     spec = _spec_side(graph, numbering)
-    numbers = [numbering.number(projection(cluster)) for cluster in exploration.states]
+    numbers = [numbering.number(system.project(state)) for state in exploration.states]
     edges = frozenset(
         (numbers[source], label[0], numbers[target]) for source, label, target in exploration.edges
     )
@@ -95,8 +95,8 @@ def compare(exploration: Exploration, graph: Graph, projection: Projection) -> C
     if at is None:
         return found
     path = [
-        (label[0] if label else None, projection(cluster))
-        for label, cluster in exploration.path_to(at)
+        (label[0] if label else None, system.project(state))
+        for label, state in exploration.path_to(at)
     ]
     return attrs.evolve(found, path=tuple(path), differs_at=numbers[at])
 
@@ -110,7 +110,7 @@ def _spec_side(graph: Graph, numbering: Numbering) -> Side:
     return Side(initial, frozenset(numbers.values()), edges)
 
 
-def _unstable(exploration: Exploration, numbers: list[Number]) -> frozenset[Number]:
+def _unstable(exploration: Exploration[W], numbers: list[Number]) -> frozenset[Number]:
     """Find the states of the spec whose several states in the code have different successors."""
     successors: list[set[tuple[str, Number]]] = [set() for _ in numbers]
     for source, label, target in exploration.edges:

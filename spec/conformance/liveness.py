@@ -1,4 +1,4 @@
-"""Liveness of the explored cluster: a fair behaviour in which what must happen in the end does not.
+"""Liveness of an explored system: a fair behaviour in which what must happen in the end does not.
 
 Every property here is of the form "in the end always P". Under weak fairness it is broken exactly
 if there is a reachable strongly connected component that has a state in which P does not hold, and
@@ -10,65 +10,25 @@ fair action is enabled there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Generic
 
 import attrs
 
-from spec.conformance.cluster import Cluster, Label
 from spec.conformance.explore import Exploration
-
-# The actions that `Fairness` of Replication.tla names; ElectLeader only where nobody leads.
-_FAIR = frozenset(
-    {
-        "BecomeLeader",
-        "BecomeFollower",
-        "LearnIsr",
-        "LeaderHandleFetch",
-        "LeaderHandleLateFetch",
-        "FollowerHandleAnswer",
-        "CommitIsr",
-        "RejectIsr",
-        "ElectLeader",
-        "UnfenceBroker",
-        "ExpandIsr",
-    }
-)
-
-
-def hw_reaches_log_end(cluster: Cluster) -> bool:
-    """The high watermark reaches the log end."""
-    leader = cluster.decided.partition.leader
-    if leader == -1:
-        return True
-    node = cluster.node(leader)
-    return node.state.high_watermark == len(node.entries)
-
-
-def isr_heals(cluster: Cluster) -> bool:
-    """The ISR is whole."""
-    return len(cluster.decided.partition.isr) == len(cluster.nodes)
-
-
-def acked_becomes_replicated(cluster: Cluster) -> bool:
-    """What is acknowledged is on every replica."""
-    return all(cluster.acked <= {record for _, record in node.entries} for node in cluster.nodes)
-
-
-LIVENESS: dict[str, Callable[[Cluster], bool]] = {
-    "HwReachesLogEnd": hw_reaches_log_end,
-    "IsrHeals": isr_heals,
-    "AckedBecomesReplicated": acked_becomes_replicated,
-}
+from spec.conformance.system import Label, System, W
 
 
 @attrs.frozen
-class Lasso:
+class Lasso(Generic[W]):
     """A path to a component in which a fair behaviour may stay for ever, and the component."""
 
-    path: list[tuple[Label | None, Cluster]]
+    path: list[tuple[Label | None, W]]
     cycle: frozenset[int]
 
 
-def fair_lasso(found: Exploration, settles: Callable[[Cluster], bool]) -> Lasso | None:
+def fair_lasso(
+    system: System[W], found: Exploration[W], settles: Callable[[W], bool]
+) -> Lasso[W] | None:
     """Find a fair behaviour that never settles, reached by the shortest path; None if none is."""
     successors: list[list[tuple[Label, int]]] = [[] for _ in found.states]
     for source, label, target in found.edges:
@@ -77,7 +37,7 @@ def fair_lasso(found: Exploration, settles: Callable[[Cluster], bool]) -> Lasso 
     bad: list[tuple[int, frozenset[int]]] = []
     for component in _components(successors):
         unsettled = [state for state in component if not settles(found.states[state])]
-        if unsettled and _is_fair(component, successors, found.states):
+        if unsettled and _is_fair(system, component, successors, found.states):
             bad.append((min(unsettled), component))
     if not bad:
         return None
@@ -86,23 +46,21 @@ def fair_lasso(found: Exploration, settles: Callable[[Cluster], bool]) -> Lasso 
 
 
 def _is_fair(
-    component: frozenset[int], successors: list[list[tuple[Label, int]]], states: list[Cluster]
+    system: System[W],
+    component: frozenset[int],
+    successors: list[list[tuple[Label, int]]],
+    states: list[W],
 ) -> bool:
     """Whether going round for ever gives every fair action its turn, or disables it."""
     always: set[Label] | None = None
     taken: set[Label] = set()
     for state in component:
-        fair = [(label, to) for label, to in successors[state] if _counts(label, states[state])]
+        here = states[state]
+        fair = [(label, to) for label, to in successors[state] if system.is_fair(label, here)]
         taken |= {label for label, to in fair if to in component}
         enabled = {label for label, _ in fair}
         always = enabled if always is None else always & enabled
     return not (always or set()) - taken
-
-
-def _counts(label: Label, state: Cluster) -> bool:
-    if label[0] == "ElectLeader" and state.decided.partition.leader != -1:
-        return False
-    return label[0] in _FAIR
 
 
 def _components(successors: list[list[tuple[Label, int]]]) -> Iterator[frozenset[int]]:

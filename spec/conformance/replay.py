@@ -11,11 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from spec.conformance.cluster import Cluster, Label
-from spec.conformance.constants import Constants
-from spec.conformance.mutants import RuleSet
-from spec.conformance.projection import Projection
-from spec.conformance.steps import Steps
+from spec.conformance.system import Label, System, W
 from spec.runner import State, Step, Trace, Value, same_value
 
 
@@ -25,7 +21,6 @@ class Replayed:
 
     step: Step
     label: Label | None
-    cluster: Cluster
 
 
 @attrs.frozen
@@ -40,30 +35,27 @@ class Parted:
     possible: tuple[str, ...]
 
 
-def replay(trace: Trace, constants: Constants, rules: RuleSet) -> Iterator[Replayed | Parted]:
+def replay(trace: Trace, system: System[W]) -> Iterator[Replayed | Parted]:
     """Yield what the code makes of each step, up to the first that it does not take."""
-    steps = Steps(constants, rules.replica, rules.controller)
-    projection = Projection(constants)
-    clusters: list[tuple[Label | None, Cluster]] = [(None, steps.initial())]
+    reached: list[tuple[Label | None, W]] = [(None, system.initial)]
     for step in trace.steps:
         matching = [
-            (label, cluster)
-            for label, cluster in clusters
+            (label, state)
+            for label, state in reached
             if (label is None or label[0] == step.action)
-            and same_state(projection(cluster), step.state)
+            and same_state(system.project(state), step.state)
         ]
         if not matching:
-            yield _parted(step, clusters, projection)
+            yield _parted(step, reached, system)
             return
-        label, cluster = matching[0]
-        yield Replayed(step, label, cluster)
+        yield Replayed(step, matching[0][0])
         # Several states of the code may project onto this one; the next step may be any one's.
         following = {
             (next_label, after): None
             for _, each in matching
-            for next_label, after in steps.successors(each)
+            for next_label, after in system.successors(each)
         }
-        clusters = list(following)
+        reached = list(following)
 
 
 def same_state(left: State, right: State) -> bool:
@@ -71,13 +63,11 @@ def same_state(left: State, right: State) -> bool:
     return left.keys() == right.keys() and all(same_value(left[name], right[name]) for name in left)
 
 
-def _parted(
-    step: Step, clusters: list[tuple[Label | None, Cluster]], projection: Projection
-) -> Parted:
+def _parted(step: Step, reached: list[tuple[Label | None, W]], system: System[W]) -> Parted:
     instead = []
-    for label, cluster in clusters:
+    for label, each in reached:
         if label is None or label[0] == step.action:
-            state = projection(cluster)
+            state = system.project(each)
             instead.append(
                 {
                     name: (step.state[name], state[name])
@@ -85,5 +75,5 @@ def _parted(
                     if name in step.state and not same_value(state[name], step.state[name])
                 }
             )
-    possible = sorted({label[0] for label, _ in clusters if label is not None})
+    possible = sorted({label[0] for label, _ in reached if label is not None})
     return Parted(step, tuple(instead), tuple(possible))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spec.catalogue import SPEC_DIR
-from spec.tla_text import guards, operators, rules
+from spec.tla_text import guards, modules, operators, rules
 
 MODULE = """---- MODULE M ----
 (* GUARD, KIP-1.  Two lines *)
@@ -30,9 +30,24 @@ def test_an_operator_is_found_with_its_text_and_its_comment(tmp_path: Path) -> N
 
 
 def test_the_rules_of_the_protocol_are_found() -> None:
-    names = {rule.name for rule in rules(SPEC_DIR)}
+    replication = SPEC_DIR / "ReplicationProperties.tla"
+    names = {rule.name for rule in rules(replication)}
     assert {"TruncationOffset", "MayJoinIsr", "BrokerEpochIsCurrent"} <= names
-    assert "TruncationOffset" not in {rule.name for rule in guards(SPEC_DIR)}
+    assert "TruncationOffset" not in {rule.name for rule in guards(replication)}
+
+
+def test_what_a_module_extends_is_followed_to_the_end() -> None:
+    mutants = SPEC_DIR / "mutants" / "ReplicationMutants.tla"
+    assert [path.stem for path in modules(mutants, SPEC_DIR)] == [
+        "ReplicationMutants",
+        "ReplicationProperties",
+        "Replication",
+        "ReplicationState",
+        "ReplicationRules",
+        "Controller",
+        "LogOps",
+    ]
+    assert modules(mutants) == [mutants]
 
 
 def test_nothing_in_the_rule_modules_chooses_without_being_a_rule() -> None:

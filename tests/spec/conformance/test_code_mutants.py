@@ -7,8 +7,8 @@ import pytest
 
 from spec.catalogue import CatalogueError, Mutant, load_catalogue
 from spec.conformance.checking import check_code_mutant
-from spec.conformance.liveness import LIVENESS
-from spec.conformance.mutants import WRONG_RULES, is_in_code, rule_set, snake_case
+from spec.conformance.system import Family, snake_case
+from spec.conformance.systems import FAMILIES, family_of, is_in_code
 
 CATALOGUE = load_catalogue()
 IN_CODE = [mutant for mutant in CATALOGUE.mutants if is_in_code(mutant)]
@@ -20,7 +20,7 @@ def test_a_mutant_is_caught_in_the_code_as_it_is_in_the_spec(mutant: Mutant) -> 
     result = check_code_mutant(mutant)
     assert result.broken == mutant.broken
     assert result.caught
-    if mutant.broken not in LIVENESS:
+    if mutant.length is not None:
         assert result.length == mutant.length
 
 
@@ -29,14 +29,16 @@ def test_only_what_is_no_rule_has_no_counterpart_in_the_code() -> None:
     assert others == {"older-version": "LeaderView", "older-version-refinement": "LeaderView"}
 
 
-def test_every_wrong_rule_belongs_to_a_mutant() -> None:
-    assert set(WRONG_RULES) == {mutant.wrong for mutant in IN_CODE} - {None}
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.module)
+def test_every_wrong_rule_belongs_to_a_mutant(family: Family) -> None:
+    theirs = {mutant.wrong for mutant in IN_CODE if family_of(mutant.model) is family}
+    assert set(family.wrong) == theirs - {None}
 
 
 def test_a_mutant_of_what_is_no_rule_is_refused() -> None:
     older = CATALOGUE.mutant("older-version")
     with pytest.raises(CatalogueError, match="LeaderViewOfOlderVersion"):
-        rule_set(older)
+        family_of(older.model).rules(older)
 
 
 def test_the_rules_have_the_same_names_on_both_sides() -> None:

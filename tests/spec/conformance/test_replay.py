@@ -1,15 +1,16 @@
 """A counterexample of TLC's replays on the machines, step by step, or the parting is shown."""
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from spec.catalogue import Mutant, compose, load_catalogue
 from spec.checking import Limits, check_mutant
-from spec.conformance.constants import read_constants
-from spec.conformance.mutants import RuleSet, rule_set
 from spec.conformance.replay import Parted, Replayed, replay
+from spec.conformance.system import System
+from spec.conformance.systems import build, family_of
 from spec.runner import Function, Trace, read_scenario, write_scenario
 
 CATALOGUE = load_catalogue()
@@ -25,9 +26,13 @@ def counterexample() -> Trace:
     return trace
 
 
+def system(mutant: Mutant, *, right_rules: bool = False) -> System[Any]:
+    rules = family_of(mutant.model).rules(None if right_rules else mutant)
+    return build(mutant.model, compose(mutant), rules)
+
+
 def replayed(trace: Trace, mutant: Mutant | None) -> list[Replayed | Parted]:
-    constants = read_constants(compose(MUTANT))
-    return list(replay(trace, constants, rule_set(mutant) if mutant else RuleSet()))
+    return list(replay(trace, system(MUTANT, right_rules=mutant is None)))
 
 
 def test_the_machines_with_the_wrong_rule_take_every_step(counterexample: Trace) -> None:
@@ -71,5 +76,5 @@ def test_every_safety_counterexample_replays() -> None:
         mutant = CATALOGUE.mutant(name)
         trace = check_mutant(mutant, Limits()).outcome.trace
         assert trace is not None
-        made = list(replay(trace, read_constants(compose(mutant)), rule_set(mutant)))
+        made = list(replay(trace, system(mutant)))
         assert all(isinstance(each, Replayed) for each in made), name

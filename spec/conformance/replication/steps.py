@@ -27,10 +27,10 @@ from protocol.replication.events import (
     ProduceReceived,
     ProposalRefused,
 )
-from spec.conformance.cluster import Cluster, Label
-from spec.conformance.constants import Constants
-from spec.conformance.controller import Decided, Decisions, first_decided
-from spec.conformance.messages import (
+from spec.conformance.replication.cluster import Cluster
+from spec.conformance.replication.constants import Constants
+from spec.conformance.replication.controller import Decided, Decisions, first_decided
+from spec.conformance.replication.messages import (
     Answer,
     LateProposal,
     LateRequest,
@@ -38,7 +38,8 @@ from spec.conformance.messages import (
     answer_event,
     fetch_event,
 )
-from spec.conformance.node import FOREVER_MS, NOW_MS, Node, Reaction, handle, started
+from spec.conformance.replication.node import FOREVER_MS, NOW_MS, Node, Reaction, handle, started
+from spec.conformance.system import Label
 
 Successors: TypeAlias = Iterator[tuple[Label, Cluster]]
 

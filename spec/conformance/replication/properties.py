@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from spec.conformance.cluster import Cluster
-from spec.conformance.node import Entry, Node
+from spec.conformance.replication.cluster import Cluster
+from spec.conformance.replication.node import Entry, Node
 
 Invariant = Callable[["Bounds", Cluster], bool]
 ActionProperty = Callable[["Bounds", Cluster, Cluster], bool]
@@ -261,29 +261,3 @@ ACTION_PROPERTIES: dict[str, ActionProperty] = {
     "RefinesAbstractLog": refines_abstract_log,
     "VersionIsPlace": version_is_place,
 }
-
-
-@attrs.define
-class Properties:
-    """Judges states and steps by some of the properties; remembers the first that is broken."""
-
-    bounds: Bounds
-    invariants: tuple[str, ...]
-    action_properties: tuple[str, ...]
-    broken: str | None = None
-
-    def state(self, cluster: Cluster) -> bool:
-        """Whether every invariant holds in this state."""
-        for name in self.invariants:
-            if not INVARIANTS[name](self.bounds, cluster):
-                self.broken = name
-                return False
-        return True
-
-    def step(self, before: Cluster, after: Cluster) -> bool:
-        """Whether every action property holds of this step."""
-        for name in self.action_properties:
-            if not ACTION_PROPERTIES[name](self.bounds, before, after):
-                self.broken = name
-                return False
-        return True

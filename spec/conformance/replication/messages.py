@@ -14,7 +14,7 @@ import attrs
 from protocol.replication import EpochEnd
 from protocol.replication.effects import SendFetch, SendProposal
 from protocol.replication.events import FetchAnswered, FetchReceived
-from spec.conformance.node import Entry
+from spec.conformance.replication.node import Entry
 
 
 @attrs.frozen(cache_hash=True)

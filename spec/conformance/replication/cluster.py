@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import attrs
 
-from spec.conformance.controller import Decided
-from spec.conformance.messages import Answer, Message
-from spec.conformance.node import Entry, Node
-
-Label: TypeAlias = tuple[str, tuple[int, ...]]
-"""An action's name and its parameters."""
+from spec.conformance.replication.controller import Decided
+from spec.conformance.replication.messages import Answer, Message
+from spec.conformance.replication.node import Entry, Node
 
 
 @attrs.frozen

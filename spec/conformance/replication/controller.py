@@ -43,8 +43,8 @@ from protocol.controller.state import (
 from protocol.errors import ErrorCode
 from protocol.machine import Event
 from protocol.replication.effects import SendProposal
-from spec.conformance.constants import Constants
-from spec.conformance.node import FOREVER_MS
+from spec.conformance.replication.constants import Constants
+from spec.conformance.replication.node import FOREVER_MS
 
 TOPIC = "t"
 _KEY = (TOPIC, 0)

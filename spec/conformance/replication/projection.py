@@ -11,15 +11,11 @@ from typing import Any
 from protocol.controller.state import Partition
 from protocol.replication import Leader, ReplicaState, View
 from protocol.types import NO_LEADER
-from spec.conformance.cluster import Cluster, Used
-from spec.conformance.constants import Constants
-from spec.conformance.messages import Answer, LateRequest, Message
-from spec.conformance.node import Entry
+from spec.conformance.replication.cluster import Cluster, Used
+from spec.conformance.replication.constants import Constants
+from spec.conformance.replication.messages import Answer, LateRequest, Message
+from spec.conformance.replication.node import Entry
 from spec.runner import Function, ModelValue, Value
-
-VARIABLES = (
-    "log", "hw", "view", "remote", "ctl", "broker", "msgs", "used", "committed", "acked",
-)  # fmt: skip
 
 
 class Projection:

@@ -6,7 +6,6 @@ changed: the machines contain no bug and no switch for one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from protocol.replication import EpochEnd, Log, Rules
 from protocol.replication.log import epoch_end, last_epoch
 from protocol.replication.rules import FetchRequest
 from protocol.replication.state import Progress
-from spec.catalogue import CatalogueError, Mutant
 
 Nodes = frozenset[int]
 
@@ -110,32 +108,3 @@ class RuleSet:
 
     replica: Rules = attrs.field(factory=Rules)
     controller: ControllerRules = attrs.field(factory=ControllerRules)
-
-
-def rule_set(mutant: Mutant | None = None) -> RuleSet:
-    """Give the right rules, with the mutant's one swapped."""
-    if mutant is None or mutant.rule is None:
-        return RuleSet()
-    field = snake_case(mutant.rule)
-    wrong = WRONG_RULES.get(mutant.wrong or "")
-    if wrong is None:
-        raise CatalogueError(f"{mutant.name}: {mutant.wrong} has no counterpart in Python")
-    swapped: dict[str, Any] = {field: wrong}
-    if field in attrs.fields_dict(Rules):
-        return RuleSet(replica=attrs.evolve(Rules(), **swapped))
-    if field in attrs.fields_dict(ControllerRules):
-        return RuleSet(controller=attrs.evolve(ControllerRules(), **swapped))
-    raise CatalogueError(f"{mutant.name}: {mutant.rule} is no rule of the machines")
-
-
-def snake_case(name: str) -> str:
-    """Turn a TLA+ operator's name into the Python one: MayJoinIsr into may_join_isr."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-def is_in_code(mutant: Mutant) -> bool:
-    """Whether the mutant swaps a rule, or none; a definition of the spec alone is no rule."""
-    if mutant.rule is None:
-        return True
-    field = snake_case(mutant.rule)
-    return field in attrs.fields_dict(Rules) or field in attrs.fields_dict(ControllerRules)
