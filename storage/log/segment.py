@@ -215,7 +215,7 @@ class Segment:
         entry = self.offsets.last
         self.end_offset = self.base_offset
         self._unindexed_bytes = 0
-        for position, header in self.walk(entry[1] if entry else 0):
+        for position, header in self._walk_from(entry):
             self._unindexed_bytes += header.size_bytes
             self.end_offset = header.end_offset
             if header.max_timestamp_ms > self.max_timestamp_ms:
@@ -244,7 +244,7 @@ class Segment:
         """Where the batches end that lie wholly before this offset: earlier if there is a gap."""
         entry = self.offsets.floor(offset - 1 - self.base_offset)
         end_offset = self.base_offset
-        for _, header in self.walk(entry[1] if entry else 0):
+        for _, header in self._walk_from(entry):
             if header.last_offset >= offset:
                 break
             end_offset = header.end_offset
@@ -258,7 +258,7 @@ class Segment:
     def find(self, offset: int) -> tuple[int, Header] | None:
         """Return position and header of the first batch that ends after `offset`."""
         entry = self.offsets.floor(offset - self.base_offset)
-        for position, header in self.walk(entry[1] if entry else 0):
+        for position, header in self._walk_from(entry):
             if header.last_offset >= offset:
                 return position, header
         return None
@@ -277,13 +277,31 @@ class Segment:
             return self.size_bytes
         entry = self.offsets.floor(limit, column=1)
         end = start
-        for position, header in self.walk(max(start, entry[1] if entry else 0)):
+        indexed = entry is not None and entry[1] > start
+        for position, header in self._walk_from(entry) if indexed else self.walk(start):
             if position > start and position + header.size_bytes > limit:
                 return position
             end = position + header.size_bytes
             if end >= limit:
                 return end
         return end
+
+    def _walk_from(self, entry: tuple[int, int] | None) -> Iterator[tuple[int, Header]]:
+        """Yield what `walk` does from an entry of the offset index on, or from the beginning.
+
+        Index files have no checksum, so what one says is believed only if its batch is there.
+        """
+        if entry is None:
+            yield from self.walk(0)
+            return
+        relative_offset, position = entry
+        offset = self.base_offset + relative_offset
+        if not 0 < position < self.size_bytes:
+            raise self._wrong_index(position, offset)
+        start = self._disk.read(self.path(), position, HEADER_BYTES)
+        if len(start) == HEADER_BYTES and read_header(start).last_offset != offset:
+            raise self._wrong_index(position, offset)
+        yield from self.walk(position)
 
     def walk(
         self, position: int, path: str = "", size_bytes: int = -1
@@ -311,6 +329,11 @@ class Segment:
         if self.max_timestamp_ms > self._last_indexed_ms:
             self.times.append(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)
             self._last_indexed_ms = self.max_timestamp_ms
+
+    def _wrong_index(self, position: int, offset: int) -> DamagedLog:
+        """What an index names must be there: `hwmark log repair` sets the index aside."""
+        reason = f"no batch at byte {position} of the segment ends at this offset"
+        return DamagedLog(self.offsets.path, 0, offset, reason)
 
     def _damage(self, position: int, reason: str) -> DamagedLog:
         return DamagedLog(self.path(), position, self.base_offset, reason)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from storage.batch.control import MarkerKind
 from storage.disk.simulated import PLENTY_BYTES, SimulatedDisk
+from storage.errors import DamagedLog
 from storage.log.config import LogConfig
 from storage.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexCache, SparseIndex
 from storage.testing.bench import Bench
@@ -146,3 +147,27 @@ def test_aborted_transactions_that_have_no_room_are_written_once_there_is() -> N
     assert bench.log.save_indexes()
     assert bench.log.aborted_between(0, 2) == expected
     assert len(expected) == 1
+
+
+@pytest.mark.parametrize("wrong", [-7, 1 << 30, 3], ids=["negative", "beyond", "between batches"])
+def test_an_entry_that_points_to_no_batch_is_told_with_the_index_and_the_offset(
+    wrong: int,
+) -> None:
+    """A clean start believes its indexes; what rots in the middle of one is met by a look-up."""
+    bench = Bench(LogConfig(index_interval_bytes=100))
+    bench.append(8)
+    bench.stop()
+    path = "data/t-0/00000000000000000000.index"
+    entries = list(OFFSET_ENTRY.iter_unpack(bench.disk.files()[path]))
+    (offset, _), last = entries[1], entries[-1]
+    rotten = b"".join(
+        OFFSET_ENTRY.pack(*(entry if entry[0] != offset else (offset, wrong))) for entry in entries
+    )
+    bench.disk.write(path, (rotten,), 0)
+    bench.start(clean=True)
+    with pytest.raises(DamagedLog) as damage:
+        bench.log.read(offset, bench.log.end_offset, 1000)
+    assert (damage.value.file, damage.value.offset) == (path, offset)
+    found = bench.log.read(last[0], bench.log.end_offset, 1000)
+    assert found is not None
+    assert found.position == last[1]
