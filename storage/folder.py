@@ -44,6 +44,10 @@ class NewLog(NamedTuple):
     start_offset: int = 0
 
 
+def _nothing() -> None:
+    pass
+
+
 class LogFolder:
     """One of a broker's `log.dirs`."""
 
@@ -72,6 +76,7 @@ class LogFolder:
         """The broker epoch that stopped in good order before this start, if one did."""
         self.failure: Exception | None = None
         """Why nothing here can be trusted, if so."""
+        self._unlock: Callable[[], None] = _nothing
 
     def open(self, config_of: ConfigOf) -> Job[None]:
         """Open every log that is here; after a crash, read what may be torn."""
@@ -102,6 +107,7 @@ class LogFolder:
         """Read the checkpoints; return whether the last stop was clean, which counts once."""
         self.disk.make_folder(self.path)
         self.disk.fsync_folder(str(PurePosixPath(self.path).parent))
+        self._unlock = self.disk.lock_folder(self.path)
         # A name that a killed process left is durable before anybody acts on what it says.
         self.disk.fsync_folder(self.path)
         for file in self.marks.files:
@@ -216,6 +222,7 @@ class LogFolder:
             yield partial(jobs.run, checkpoint.replace(self.disk, marker, content))
         except (OSError, StorageError) as error:
             self.fail(error)
+        self._unlock()
 
     def fail(self, error: Exception) -> None:
         """Take the folder offline and tell whose logs go with it; the first reason stays."""

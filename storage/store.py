@@ -18,7 +18,7 @@ from storage.errors import NO_ROOM, DamagedLog, DiskFailed, DiskFull, StorageErr
 from storage.flusher import FLUSH_NEVER, FlushPolicy
 from storage.folder import ConfigOf, LogFolder, NewLog, Offline, nobody_is_told
 from storage.log.compaction import CompactionReport, compact
-from storage.log.cutting import advance_start
+from storage.log.cutting import advance_start, has_needless
 from storage.log.index import IndexCache
 from storage.log.log import Log
 from storage.log.rewriting import SegmentTooLarge
@@ -147,7 +147,7 @@ class LogStore:
 
     def _retain(self, folder: LogFolder, log: Log, now_ms: int) -> None:
         start_offset = retained_from(log, now_ms, log.known_high_watermark)
-        if start_offset <= log.start_offset or log.turns.busy:
+        if log.turns.busy or not (start_offset > log.start_offset or has_needless(log)):
             return
 
         def moved(result: Exception | None) -> None:

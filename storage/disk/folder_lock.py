@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,9 +46,6 @@ class FolderLock:
             raise
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            if not shared:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{user} (process {os.getpid()})\n".encode(), 0)
         except BlockingIOError as error:
             holder = _holder(descriptor)
             os.close(descriptor)
@@ -56,6 +54,11 @@ class FolderLock:
             os.close(descriptor)
             raise
         self._descriptor = descriptor
+        if not shared:
+            # The name is for whoever is refused; on a full disk the lock does without.
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{user} (process {os.getpid()})\n".encode(), 0)
 
     def release(self) -> None:
         """Give it back; once is enough, twice does no harm. The file stays."""

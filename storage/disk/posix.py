@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, TypeVar
 
 from storage.disk.at_once import AtOnce
+from storage.disk.folder_lock import FolderLock
 from storage.disk.seam import Buffer, Disk, PinnedFile
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class PosixDisk(Disk):
         self._files: dict[str, _OpenFile] = {}
         self._pins: set[_PosixPinnedFile] = set()
         self._pinned_files = 0
+        self._locks: list[FolderLock] = []
         # Reentrant, because pinning opens and closing releases.
         self._lock = threading.RLock()
         self._closed = False
@@ -171,6 +173,12 @@ class PosixDisk(Disk):
         """Whether there is a folder of this name."""
         return os.path.isdir(path)
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Take a folder for this process alone; return how to give it back."""
+        lock = FolderLock(path)
+        self._locks.append(lock)
+        return lock.release
+
     def free_bytes(self, path: str) -> int:
         """Return how much room the file system of this folder has."""
         found = os.statvfs(path)
@@ -196,10 +204,12 @@ class PosixDisk(Disk):
         self._at_once.submit(work, done)
 
     def close(self) -> None:
-        """Close every file, the pinned ones too; calls that are running end first."""
+        """Close every file, the pinned ones and locks too; calls that are running end first."""
         with self._lock:
             self._closed = True
             self._files.clear()
+            for lock in self._locks:
+                lock.release()
             for pin in tuple(self._pins):
                 pin.release()
 

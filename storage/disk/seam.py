@@ -121,6 +121,13 @@ class Disk(abc.ABC):
         """Whether there is a folder of this name."""
 
     @abc.abstractmethod
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Take a folder for this process alone; return how to give it back, as its end does too.
+
+        `StorageError` if somebody else has it.
+        """
+
+    @abc.abstractmethod
     def free_bytes(self, path: str) -> int:
         """Return how much room the file system of this folder has."""
 

@@ -191,6 +191,11 @@ class SimulatedDisk(Disk):
         except OSError:
             return False
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Let whoever opens it last have it: one process at a time uses a simulated disk."""
+        self._names.folder(path)
+        return lambda: None
+
     def free_bytes(self, path: str) -> int:
         """Return how much room there is."""
         self._look("free_bytes", path)

@@ -73,6 +73,10 @@ class ReadOnlyDisk(Disk):
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
+    def lock_folder(self, path: str) -> Callable[[], None]:
+        """Refuse."""
+        _refuse(path)
+
     def create(self, path: str) -> None:
         """Refuse."""
         _refuse(path)

@@ -36,6 +36,12 @@ def advance_start(log: Log, start_offset: int) -> Job[None]:
     yield from _naming_errors(log, _advance_start(log, start_offset))
 
 
+def has_needless(log: Log) -> bool:
+    """Whether a segment lies before the start: a full disk may have kept it from being deleted."""
+    first = log.segments[0]
+    return first.size_bytes > 0 and first.end_offset <= log.start_offset
+
+
 def _naming_errors(log: Log, job: Job[None]) -> Job[None]:
     try:
         yield from job
@@ -88,9 +94,10 @@ def _reset(log: Log, start_offset: int) -> Job[None]:
 
 
 def _advance_start(log: Log, start_offset: int) -> Job[None]:
-    if start_offset <= log.start_offset:
+    if start_offset > log.start_offset:
+        yield from _move_start(log, min(start_offset, log.end_offset))
+    elif not has_needless(log):
         return
-    yield from _move_start(log, min(start_offset, log.end_offset))
     if log.active.size_bytes and log.end_offset <= log.start_offset:
         log.roll()
     while len(log.segments) > 1 and log.segments[0].end_offset <= log.start_offset:

@@ -46,9 +46,7 @@ class IndexCache:
             found = _columns(disk.read(path, 0, size_bytes), entry)
             self._files[path] = found
             self.size_bytes += _bytes_of(found)
-            while self.size_bytes > self.max_bytes and len(self._files) > 1:
-                _, dropped = self._files.popitem(last=False)
-                self.size_bytes -= _bytes_of(dropped)
+            self._drop_beyond_the_bound()
         else:
             self._files.move_to_end(path)
         return found
@@ -61,12 +59,18 @@ class IndexCache:
             for column, more in zip(found, _columns(entries, entry), strict=True):
                 column.extend(more)
             self.size_bytes += _bytes_of(found)
+            self._drop_beyond_the_bound()
 
     def forget(self, path: str) -> None:
         """A file was cut, deleted or replaced."""
         found = self._files.pop(path, None)
         if found is not None:
             self.size_bytes -= _bytes_of(found)
+
+    def _drop_beyond_the_bound(self) -> None:
+        while self.size_bytes > self.max_bytes and len(self._files) > 1:
+            _, dropped = self._files.popitem(last=False)
+            self.size_bytes -= _bytes_of(dropped)
 
 
 def _columns(content: bytearray, entry: struct.Struct) -> _Columns:

@@ -220,6 +220,8 @@ class Log:
         """Take back what a failed write has left, and say what it means."""
         if error.errno in NO_ROOM:
             self.disk.truncate(self._active_path, self.active.size_bytes)
+            # Nobody else would make that durable if this was the last write before a clean stop.
+            self.unsynced_files.add(self._active_path)
         return disk_error(error, self._active_path)
 
     def save_indexes(self) -> bool:

@@ -270,3 +270,16 @@ def test_a_bomb_is_what_it_is_called(name: str) -> None:
     packed = make()
     assert len(packed) < 16 * 1024
     assert len(decompress(codec, packed, 100 * MIB)) == 100 * MIB
+
+
+@pytest.mark.parametrize(("window_log", "is_taken"), [(27, True), (28, False)])
+def test_a_zstd_window_beyond_what_clients_use_is_refused(window_log: int, is_taken: bool) -> None:
+    """A frame of a few bytes may ask for two gigabytes of window before its first block."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = stream.compress(b"small") + stream.flush()
+    assert zstandard.get_frame_parameters(packed).window_size == 1 << window_log
+    if is_taken:
+        assert decompress(ZSTD, packed, MIB) == b"small"
+    else:
+        assert error_of(ZSTD, packed) is ErrorCode.CORRUPT_MESSAGE

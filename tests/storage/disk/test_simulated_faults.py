@@ -41,6 +41,13 @@ def test_short_reads_and_writes_happen() -> None:
     assert disk.preadv(LOG, memoryview(bytearray(100)), 100) == 0
 
 
+def test_read_and_write_do_all_of_it_although_the_disk_does_less_at_a_time() -> None:
+    disk = with_file(b"", Faults(short_reads=0.9, short_writes=0.9))
+    data = bytes(range(250))
+    assert disk.write(LOG, [data[:100], data[100:]], 0) == 250
+    assert disk.read(LOG, 0, 300) == data
+
+
 @pytest.mark.parametrize(
     "operation",
     [

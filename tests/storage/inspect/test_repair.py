@@ -238,6 +238,22 @@ def test_a_crash_at_any_step_loses_nothing_and_the_repair_can_go_on(
     check_crashes(damaged, on_disk)
 
 
+def test_the_recovery_point_is_lowered_before_the_file_is_cut(
+    damaged: Files, on_disk: OnDisk
+) -> None:
+    """So that a broker started in between cuts it there by itself, and calls nothing damage."""
+    disk = on_disk(damaged)
+    plan = planned(disk)
+    disk.trace = []
+    repair.run(disk, plan)
+    point, cut = "data/recovery-point-offset-checkpoint.tmp", plan.partitions[0].cut_path
+    steps = [step[:2] for step in disk.trace if step[0] in ("rename", "truncate")]
+    assert [step for step in steps if step[1] in (point, cut)] == [
+        ("rename", point),
+        ("truncate", cut),
+    ]
+
+
 def test_neither_does_one_where_only_the_end_of_a_file_goes(bare: Files, on_disk: OnDisk) -> None:
     check_crashes(bare, on_disk)
 

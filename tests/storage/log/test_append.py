@@ -71,11 +71,61 @@ def test_a_segment_rolls_when_its_index_is_full() -> None:
     assert bases(bench) == [0, 3, 6]
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_segment_that_could_not_be_begun_is_not_there_at_the_next_start(
+    bench: Bench, suffix: str
+) -> None:
+    """Its name would say that the batches before it end there."""
+    bench.append(3)
+    bench.disk.faults = Faults(fail=fail_once("create", suffix=suffix, code=errno.ENOSPC))
+    with pytest.raises(DiskFull):
+        bench.log.roll()
+    bench.append(2)
+    bench.flush()
+    recovery = bench.start()
+    assert (recovery.log.end_offset, recovery.torn) == (5, None)
+
+
+def test_index_entries_do_not_pile_up_in_memory_until_a_flush() -> None:
+    bench = Bench(LogConfig(segment_bytes=1 << 20, index_interval_bytes=0))
+    bench.append(300)
+    index = bench.log.active.offsets
+    assert index.size_bytes == 299 * 8
+    assert index.size_bytes - bench.disk.size(index.path) <= 512
+
+
+def test_what_a_refused_append_took_back_is_made_durable_by_the_next_flush(bench: Bench) -> None:
+    """A clean stop believes the size of the file, and only an fsync makes that size sure."""
+    bench.append(2)
+    bench.flush()
+    bench.disk.capacity_bytes = used_bytes(bench) + 30
+    with pytest.raises(DiskFull):
+        bench.append()
+    bench.disk.capacity_bytes = PLENTY_BYTES
+    bench.disk.trace = []
+    bench.flush()
+    assert ("fsync", bench.log.active.path()) in bench.disk.trace
+
+
+def test_a_quota_that_is_used_up_is_a_full_disk(bench: Bench) -> None:
+    bench.disk.faults = Faults(fail=fail_once("pwritev", suffix=".log", code=errno.EDQUOT))
+    with pytest.raises(DiskFull):
+        bench.append()
+    bench.append()
+    assert bench.log.end_offset == 1
+
+
 def test_relative_offsets_stay_within_four_bytes(bench: Bench) -> None:
     bench.append()
     bench.log.append([bench.batch(offset=2**31 - 1, at_ms=(1000,))])
     assert bases(bench) == [0]
     bench.log.append([bench.batch(offset=2**31, at_ms=(1000,))])
+    assert bases(bench) == [0, 2**31]
+
+
+def test_relative_offsets_stay_within_four_bytes_also_within_one_append(bench: Bench) -> None:
+    far = [bench.batch(offset=offset, at_ms=(1000,)) for offset in (0, 2**31 - 1, 2**31)]
+    bench.log.append(far)
     assert bases(bench) == [0, 2**31]
 
 

@@ -8,8 +8,8 @@ import pytest
 from storage.disk import jobs
 from storage.disk.faults import Faults, fail_once
 from storage.disk.simulated import SimulatedCrash
-from storage.errors import DamagedLog, DiskFull
-from storage.log import cutting
+from storage.errors import DamagedLog, DiskFailed, DiskFull
+from storage.log import cutting, flushing
 from storage.testing.bench import Bench
 
 NO_FAULTS = Faults()
@@ -177,6 +177,36 @@ def test_a_start_at_the_end_leaves_no_batch(flushed: Bench) -> None:
     assert flushed.log.size_bytes == 0
     flushed.append()
     assert flushed.log.end_offset == 41
+
+
+def test_the_epochs_before_a_new_start_are_forgotten(flushed: Bench) -> None:
+    for _ in range(3):
+        flushed.log.append([flushed.batch(epoch=7)])
+    jobs.run(cutting.advance_start(flushed.log, 41))
+    assert flushed.log.epochs.entries == ((7, 41),)
+
+
+def test_a_flush_that_a_cut_overtakes_does_not_say_that_what_was_cut_is_durable(
+    bench: Bench,
+) -> None:
+    """Else the next start misses it, and calls that damage."""
+    bench.append(5)
+    flush = flushing.flush(bench.log)
+    work = next(flush)
+    jobs.run(cutting.truncate(bench.log, 2))
+    work()
+    with pytest.raises(StopIteration):
+        flush.send(None)
+    assert bench.log.recovery_point <= 2
+    jobs.run(bench.broker.marks.save())
+    assert bench.start().log.end_offset == 2
+
+
+def test_a_cut_whose_fsync_fails_is_no_full_disk_that_passes(flushed: Bench) -> None:
+    """A second fsync may succeed without having written what the first one lost."""
+    flushed.disk.faults = Faults(fail=fail_once("fsync", suffix=".log", code=errno.ENOSPC))
+    with pytest.raises(DiskFailed):
+        jobs.run(cutting.truncate(flushed.log, 20))
 
 
 def test_a_start_never_goes_back(flushed: Bench) -> None:

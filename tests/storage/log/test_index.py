@@ -92,6 +92,21 @@ def test_a_cut_leaves_exactly_the_entries_before_it(
     assert again.floor(1000) == (400, 400)
 
 
+def test_a_look_up_after_a_cut_does_not_find_what_was_cut() -> None:
+    disk = SimulatedDisk(1)
+    disk.create("index")
+    index = SparseIndex(disk, IndexCache(), "index", OFFSET_ENTRY)
+    for value in (1, 2, 3):
+        index.append(value, 10 * value)
+    index.save()
+    assert index.floor(4) == (3, 30)
+    index.keep_below(2, 0)
+    index.append(5, 20)
+    index.save()
+    assert index.floor(4) == (1, 10)
+    assert index.floor(5) == (5, 20)
+
+
 def test_a_last_entry_that_is_not_whole_is_left_out() -> None:
     disk = SimulatedDisk(1)
     disk.create("index")
@@ -117,6 +132,21 @@ def test_the_cache_keeps_at_most_so_many_bytes() -> None:
     for number in range(10):
         cache.forget(f"index{number}")
     assert cache.size_bytes == 0
+
+
+def test_the_cache_keeps_to_its_bytes_when_indexes_grow_that_are_in_it() -> None:
+    disk = SimulatedDisk(1)
+    cache = IndexCache(max_bytes=100)
+    indexes = [SparseIndex(disk, cache, f"index{number}", OFFSET_ENTRY) for number in range(4)]
+    for index in indexes:
+        disk.create(index.path)
+    for value in range(6):
+        for index in indexes:
+            index.append(value, 10 * value)
+            index.save()
+            assert cache.size_bytes <= 100
+            assert index.floor(value) == (value, 10 * value)
+            assert cache.size_bytes <= 100
 
 
 def test_entries_that_have_no_room_leave_nothing_in_the_file() -> None:

@@ -50,7 +50,7 @@ def test_a_read_stays_in_one_segment(pairs: Bench) -> None:
 def test_a_read_gives_no_batch_that_reaches_beyond_its_end(pairs: Bench) -> None:
     assert offsets(pairs, 0, 4, 1 << 20) == [0, 2]
     assert offsets(pairs, 0, 5, 1 << 20) == [0, 2]
-    assert offsets(pairs, 0, 1, 1 << 20) == []
+    assert pairs.log.read(0, 1, 1 << 20) is None
 
 
 def test_a_read_at_the_end_finds_nothing(pairs: Bench) -> None:
@@ -102,6 +102,12 @@ def test_what_is_below_the_start_is_not_found_and_hides_nothing(bench: Bench) ->
     jobs.run(cutting.advance_start(bench.log, 2))
     assert bench.log.find_time(150, 4) == (2, 200, 1)
     assert bench.log.find_time(400, 4) is None
+
+
+def test_a_start_within_a_batch_hides_the_records_before_it(bench: Bench) -> None:
+    bench.log.append([bench.batch(at_ms=(100, 300, 200))])
+    jobs.run(cutting.advance_start(bench.log, 2))
+    assert bench.log.find_time(150, 3) == (2, 200, 1)
 
 
 batches = st.lists(

@@ -214,6 +214,29 @@ def test_a_rotten_batch_below_the_recovery_point_is_damage(filled: Bench) -> Non
     assert "checksum" in error.reason
 
 
+def test_after_a_clean_stop_a_log_that_lost_its_last_batch_is_damage(bench: Bench) -> None:
+    """Its indexes do not tell: no entry points to that batch."""
+    bench.append(2)
+    bench.stop()
+    (_, first), (position, _) = bench.log.active.walk(0)
+    assert bench.log.active.offsets.entries() == []
+    bench.disk.truncate(bench.log.active.path(), position)
+    with pytest.raises(DamagedLog, match="was durable") as caught:
+        bench.start(clean=True)
+    assert (caught.value.position, caught.value.offset) == (first.size_bytes, 1)
+
+
+def test_of_a_damaged_log_not_even_what_lies_before_its_start_is_deleted(filled: Bench) -> None:
+    first = path_of(filled, 0)
+    content = filled.disk.files()[first]
+    jobs.run(cutting.advance_start(filled.log, filled.log.segments[1].base_offset))
+    filled.disk.create(first)
+    filled.disk.write(first, (content,), 0)
+    active = filled.log.active
+    filled.disk.flip_bit(active.path(), (active.size_bytes - 1) * 8)
+    assert damage(filled).file == active.path()
+
+
 def test_a_rotten_batch_above_the_recovery_point_is_a_torn_tail(filled: Bench) -> None:
     end = filled.log.end_offset
     filled.append(3)
@@ -245,6 +268,26 @@ def test_a_snapshot_of_a_tail_that_is_gone_is_not_believed_later(bench: Bench) -
     log = bench.start().log
     assert log.end_offset == 4
     assert log.producers.entries[1].last_sequence == 0
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_marker_that_is_not_committed_keeps_its_transaction_from_readers_after_a_start(
+    bench: Bench, clean: bool
+) -> None:
+    """The newest snapshot calls the transaction ended: an older one is needed."""
+    bench.append(1)
+    bench.log.roll()
+    bench.log.append([bench.batch(producer_id=1, transactional=True)])
+    bench.log.append([bench.marker(MarkerKind.COMMIT, 1)])
+    bench.log.committed(2)
+    bench.log.roll()
+    bench.flush()
+    if clean:
+        bench.stop()
+    assert bench.log.producers.last_stable_offset(2) == 1
+    log = bench.start(clean=clean).log
+    assert log.producers.last_stable_offset(2) == 1
+    assert log.producers.last_stable_offset(3) == 3
 
 
 def test_what_is_missing_below_the_start_is_no_damage(bench: Bench) -> None:

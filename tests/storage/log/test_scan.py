@@ -57,6 +57,19 @@ def test_a_flipped_bit_ends_the_scan_at_its_batch(number: int, place: int, bit: 
     assert len(found) == number
 
 
+def test_a_flipped_bit_is_found_in_a_batch_that_is_longer_than_the_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scanning, "_BUFFER_BYTES", 200)
+    made = batches([20, 1000, 20])
+    for place in (CRC_FROM, 250, 600, len(made[1]) - 1):
+        content = bytearray(b"".join(made))
+        content[len(made[0]) + place] ^= 1
+        found, fault = scanned(bytes(content))
+        assert found == [0]
+        assert fault == Fault(len(made[0]), 1, "the checksum does not fit the bytes")
+
+
 @given(st.integers(0, 700))
 def test_a_file_that_is_cut_ends_with_its_last_whole_batch(left: int) -> None:
     made = batches([20, 40, 60, 80])
@@ -92,6 +105,21 @@ def test_offsets_and_epochs_do_not_go_back() -> None:
     _, fault = scanned(content, epoch=2)
     assert fault is not None
     assert "epoch 1 after one of epoch 2" in fault.reason
+
+
+def test_a_batch_that_reaches_into_the_next_segment_ends_the_scan() -> None:
+    one, two = batches([20, 20])
+    disk = SimulatedDisk(1)
+    disk.create("file")
+    disk.write("file", (one, two), 0)
+    found: list[int] = []
+
+    def visit(_position: int, header: Header, _view: memoryview) -> None:
+        found.append(header.base_offset)
+
+    fault = scan(disk, "file", 0, len(one + two), 0, 0, visit, limit=1)
+    assert found == [0]
+    assert fault == Fault(len(one), 1, "a batch reaches beyond 1: to 2")
 
 
 def test_a_hole_of_zeros_ends_the_scan() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from storage.checkpoint import MAX_FILE_BYTES, read_whole, replace
+from storage.checkpoint import MAX_FILE_BYTES, TopicPartition, read_whole, replace
 from storage.disk.faults import Faults, fail_always, fail_once, matching
 from storage.disk.jobs import run, start
 from storage.disk.posix import PosixDisk
 from storage.disk.simulated import SimulatedCrash, SimulatedDisk
 from storage.errors import DamagedFile
+from storage.log.marks import OffsetFile
 
 PATH = "data/checkpoint"
 OLD = b"old " * 500
@@ -158,3 +159,17 @@ def test_what_is_too_large_is_refused_before_it_is_read() -> None:
 def test_a_whole_file_is_read_even_in_pieces() -> None:
     disk = prepared(1, OLD, Faults(short_reads=1.0))
     assert read_whole(disk, PATH) == OLD
+
+
+def test_of_two_saves_at_once_the_newer_content_stays_whichever_thread_is_first() -> None:
+    """A recovery point that a truncation has lowered must not come back."""
+    partition = TopicPartition("topic", 0)
+    file = OffsetFile(prepared(1, None, Faults()), PATH)
+    file.values[partition] = 50
+    before = next(file.save())
+    file.values[partition] = 20
+    lowered = next(file.save())
+    lowered()
+    before()
+    file.load()
+    assert file.values == {partition: 20}

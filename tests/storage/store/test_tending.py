@@ -1,5 +1,6 @@
 """Housekeeping when the store is told the time: retention, compaction in turn, checkpoints."""
 
+import errno
 from random import Random
 
 import attrs
@@ -10,7 +11,7 @@ from storage.batch.header import split
 from storage.batch.records import Record
 from storage.checkpoint import TopicPartition
 from storage.disk import jobs
-from storage.disk.faults import Faults
+from storage.disk.faults import Faults, fail_once
 from storage.disk.simulated import SimulatedDisk
 from storage.flusher import FLUSH_NEVER, FlushPolicy
 from storage.folder import NewLog
@@ -67,6 +68,24 @@ def test_a_log_that_is_busy_is_left_for_the_next_time() -> None:
     disk.run_all()
     assert len(moved) == 1
     assert log.start_offset == log.active.base_offset
+
+
+def test_what_a_full_disk_kept_from_being_deleted_goes_when_there_is_room() -> None:
+    """The start has moved then, and nothing else may move it again for a week."""
+    disk = fresh_disk()
+    moved: list[int] = []
+    store = open_store(disk, start_moved=lambda _, offset: moved.append(offset))
+    (log,) = create(store, attrs.evolve(SMALL, retention_ms=100), FIRST)
+    append(log, 3)
+    log.committed(3)
+    disk.faults = Faults(fail=fail_once("create", suffix=".snapshot", code=errno.ENOSPC))
+    store.tend(1_000)
+    assert store.folders[0].failure is None
+    assert log.size_bytes > 0
+    store.tend(1_001)
+    assert (log.size_bytes, log.start_offset, moved) == (0, 3, [3])
+    store.tend(1_002)
+    assert moved == [3]
 
 
 def test_a_sealed_segment_becomes_durable_although_the_policy_flushes_nothing() -> None:
