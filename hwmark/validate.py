@@ -15,6 +15,7 @@ from rich.console import Console
 
 from hwmark.console import say
 from hwmark.tables import Cell, Rows
+from spec.conformance.quorum import tracing as quorum
 from spec.conformance.tracing.lines import Partition
 from spec.conformance.tracing.validation import OnWindow, Result, Settings, validate
 from spec.conformance.tracing.windows import Machine
@@ -22,6 +23,8 @@ from spec.runner import VERDICT_COLOURS, Verdict
 
 DEFAULT_WINDOW = Settings().window
 DEFAULT_MEMORY_MB = Machine().memory_mb
+TIME_LIMIT_S = 600.0
+"""For one window of a quorum's trace, whose steps TLC has to look for."""
 
 
 @attrs.frozen
@@ -37,6 +40,8 @@ class Options:
 
 def run_validate(options: Options) -> int:
     """Validate a trace; give the exit status: 0 accepted, 1 rejected. Errors are raised."""
+    if quorum.is_trace(options.trace):
+        return _run_quorum(options)
     machine = Machine(memory_mb=options.memory_mb, time_limit_s=options.time_limit_s)
     settings = Settings(window=options.window, machine=machine)
     with _progress(quiet=options.json) as on_window:
@@ -46,6 +51,28 @@ def run_validate(options: Options) -> int:
     else:
         _print(results)
     return 0 if all(result.accepted for result in results) else 1
+
+
+def _run_quorum(options: Options) -> int:
+    settings = quorum.Settings(
+        memory_mb=options.memory_mb, time_limit_s=options.time_limit_s or TIME_LIMIT_S
+    )
+    tell = None if options.json else lambda lines: say(f"quorum: {lines:,} lines accepted")
+    result = quorum.validate(options.trace, settings, tell)
+    verdict = "accepted" if result.accepted else "rejected"
+    if options.json:
+        told = {"spec": "Quorum", "verdict": verdict, **attrs.asdict(result)}
+        print(json.dumps([told], indent=2))
+        return 0 if result.accepted else 1
+    headings = ("spec", "verdict", "lines#", "lines accepted#", "windows#")
+    colour = VERDICT_COLOURS[Verdict.HOLDS if result.accepted else Verdict.VIOLATED]
+    counts = (result.lines, result.accepted_lines, result.windows)
+    row = (Cell("Quorum"), Cell(verdict, colour), *(Cell(f"{count:,}") for count in counts))
+    console = Console(highlight=False)
+    console.print(Rows(headings, (row,)).for_terminal(console.width))
+    if result.rejected is not None:
+        console.print(result.rejected, style="bold red", soft_wrap=True)
+    return 0 if result.accepted else 1
 
 
 @contextmanager

@@ -12,11 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from protocol.controller import Controller
+from protocol.idempotence import ProducerClient, Sequences
 from protocol.machine import Action, Machine
+from protocol.quorum import Quorum
 from protocol.replication import Replica
 
 ROOT = Path(__file__).resolve().parent.parent
-MACHINES: tuple[type[Machine[Any, Any]], ...] = (Replica, Controller)
+MACHINES: tuple[type[Machine[Any, Any]], ...] = (
+    Replica,
+    Controller,
+    Sequences,
+    ProducerClient,
+    Quorum,
+)
 BEGIN = "<!-- actions: written by `make docs`, do not edit -->"
 END = "<!-- end of actions -->"
 

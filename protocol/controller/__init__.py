@@ -18,9 +18,9 @@ How the state mirrors `spec/Controller.tla` and `spec/Replication.tla`, for thei
 | `MinIsr`, `UncleanElection` | `TopicConfig.min_isr`, `TopicConfig.unclean_election` |
 
 Not in the spec, hence not projected: all of `ControllerState` but its image (sessions, offsets,
-replies that wait), the image's index and floor, `Partition.adding` and `removing`, and of a
-registration `shutting_down` and `decommissioning`. While those four are empty and false, every step
-is one of the spec's.
+replies that wait), the image's index, floor and producer ids, `Partition.adding` and `removing`,
+and of a registration `shutting_down` and `decommissioning`. While those four are empty and false,
+every step is one of the spec's.
 
 How the actions mirror those of the spec stands where they are registered, and can be read from
 `Controller.actions`.
@@ -33,12 +33,14 @@ from protocol.controller.effects import (
     DecommissionProgress,
     HeartbeatAnswer,
     ItemResult,
+    ProducerIdBlock,
     Refuse,
     Registered,
     Reply,
     Results,
 )
 from protocol.controller.events import (
+    AllocateProducerIds,
     AlterPartition,
     AlterReassignment,
     AlterTopicConfig,
@@ -65,6 +67,7 @@ from protocol.controller.records import (
     BrokerRecord,
     ConfigRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     Record,
     RemoveTopicRecord,
     TopicRecord,
@@ -84,6 +87,7 @@ from protocol.controller.state import (
 )
 
 __all__ = [
+    "AllocateProducerIds",
     "AlterPartition",
     "AlterReassignment",
     "AlterTopicConfig",
@@ -111,6 +115,8 @@ __all__ = [
     "NewTopic",
     "Partition",
     "PartitionRecord",
+    "ProducerIdBlock",
+    "ProducerIdsRecord",
     "Record",
     "RecordsCommitted",
     "Refuse",

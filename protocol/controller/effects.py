@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from protocol.errors import ErrorCode
+from protocol.idempotence.fold import ProducerId
 from protocol.machine import Effect
 from protocol.types import BrokerEpoch, Correlation, NodeId, Offset
 
@@ -62,6 +63,14 @@ class HeartbeatAnswer:
     fenced: bool
     may_stop: bool = False
     stranded: int = 0
+
+
+@attrs.frozen
+class ProducerIdBlock:
+    """To `AllocateProducerIds`: so many producer ids from `first` on, which nobody else has."""
+
+    first: ProducerId
+    count: int
 
 
 @attrs.frozen

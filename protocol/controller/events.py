@@ -93,6 +93,14 @@ class Heartbeat(Command):
 
 
 @attrs.frozen
+class AllocateProducerIds(Command):
+    """A broker wants a block of producer ids, to give to the producers that ask it for one."""
+
+    node: NodeId
+    broker_epoch: BrokerEpoch
+
+
+@attrs.frozen
 class Unregister(Command):
     """A broker that has no partitions any more is gone for good."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from protocol.controller.elections import touched
+from protocol.controller.records import ProducerIdsRecord
 from protocol.controller.state import ControllerState, Image, Partition
 from protocol.errors import InvariantViolation
 from protocol.machine import Event
@@ -19,6 +20,7 @@ def check_step(event: Event, before: ControllerState, after: ControllerState) ->
     if not before.active or not after.active or after.last_records is before.last_records:
         return
     records = after.last_records
+    _check_producer_ids(event, before, after)
     keys = {key for record in records for key in touched(before.image, after.image, record)}
     for key in sorted(keys):
         new = after.image.partitions.get(key)
@@ -54,3 +56,11 @@ def _of(image: Image, partition: Partition) -> Iterator[tuple[int, bool]]:
     for node in partition.isr:
         broker = image.brokers.get(node)
         yield node, broker is not None and not broker.fenced
+
+
+def _check_producer_ids(event: Event, before: ControllerState, after: ControllerState) -> None:
+    """An id below the next one belongs to somebody, so a new block begins there or later."""
+    was, next_id = before.image.next_producer_id, after.image.next_producer_id
+    given = any(isinstance(record, ProducerIdsRecord) for record in after.last_records)
+    if next_id < was or (given and next_id == was):
+        raise InvariantViolation("ProducerIdsOnce", event, f"from {was} on to {next_id}")

@@ -24,6 +24,7 @@ from protocol.controller.state import (
     Topic,
     TopicConfig,
 )
+from protocol.idempotence.fold import ProducerId
 from protocol.types import BrokerEpoch, NodeId
 
 
@@ -72,6 +73,15 @@ class PartitionRecord:
     partition: Partition
 
 
+@attrs.frozen
+class ProducerIdsRecord:
+    """A broker has got a block of producer ids; the next block begins at `next_producer_id`."""
+
+    node: NodeId
+    broker_epoch: BrokerEpoch
+    next_producer_id: ProducerId
+
+
 Record: TypeAlias = (
     BrokerRecord
     | UnregisterBrokerRecord
@@ -79,6 +89,7 @@ Record: TypeAlias = (
     | ConfigRecord
     | RemoveTopicRecord
     | PartitionRecord
+    | ProducerIdsRecord
 )
 
 
@@ -173,6 +184,13 @@ def _partition(image: Image, record: PartitionRecord) -> Image:
     )
 
 
+def _producer_ids(image: Image, record: ProducerIdsRecord) -> Image:
+    # Never back: an id that was given away stays so.
+    if record.next_producer_id <= image.next_producer_id:
+        return image
+    return attrs.evolve(image, next_producer_id=record.next_producer_id)
+
+
 def _unassign(
     assigned: Map[NodeId, Map[Key, None]], node: NodeId, key: Key
 ) -> Map[NodeId, Map[Key, None]]:
@@ -187,4 +205,5 @@ _APPLY: dict[type, Callable[[Image, Any], Image]] = {
     ConfigRecord: _config,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
+    ProducerIdsRecord: _producer_ids,
 }

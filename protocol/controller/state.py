@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 from immutables import Map
 
+from protocol.idempotence.fold import ProducerId
 from protocol.types import (
     NO_LEADER,
     BrokerEpoch,
@@ -124,6 +125,8 @@ class Image:
     partitions: Map[Key, Partition] = EMPTY
     assigned: Map[NodeId, Map[Key, None]] = EMPTY
     floor: Floor = Floor()
+    next_producer_id: ProducerId = 0
+    """Every producer id below this one belongs to some broker's block."""
 
     def min_isr(self, partition: Partition) -> int:
         """Return the topic's min.insync.replicas."""
@@ -170,6 +173,8 @@ class ControllerConfig:
     max_items_per_command: int = 1_000
     """Topics or partitions that one command may name, and partitions that it may move."""
     max_pending_replies: int = 1_000
+    producer_id_block: int = 1_000
+    """How many producer ids a broker gets at a time."""
 
 
 @attrs.frozen

@@ -17,6 +17,9 @@ import attrs
 from spec.conformance.explore import Exploration
 from spec.conformance.system import Label, System, W
 
+# Stands for all fair steps of a system in which they are fair together.
+_HEAL: Label = ("Heal", ())
+
 
 @attrs.frozen
 class Lasso(Generic[W]):
@@ -56,7 +59,11 @@ def _is_fair(
     taken: set[Label] = set()
     for state in component:
         here = states[state]
-        fair = [(label, to) for label, to in successors[state] if system.is_fair(label, here)]
+        fair = [
+            (_HEAL if system.fair_together else label, to)
+            for label, to in successors[state]
+            if system.is_fair(label, here)
+        ]
         taken |= {label for label, to in fair if to in component}
         enabled = {label for label, _ in fair}
         always = enabled if always is None else always & enabled

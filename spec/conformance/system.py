@@ -29,7 +29,8 @@ class System(Generic[W]):
     """Machines composed within the bounds of a model. Everything is by the names that TLC uses.
 
     Liveness is given by what must hold in the end for ever; `is_fair` tells the steps that do not
-    wait for ever. A constraint says where the exploration ends.
+    wait for ever; with `fair_together`, one of them is taken in the end, whichever it is. A
+    constraint says where the exploration ends.
     """
 
     initial: W
@@ -40,6 +41,7 @@ class System(Generic[W]):
     liveness: Mapping[str, Callable[[W], bool]]
     is_fair: Callable[[Label, W], bool]
     constraints: Mapping[str, Callable[[W], bool]]
+    fair_together: bool = False
 
 
 @attrs.frozen

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from spec.catalogue import CatalogueError, Model, Mutant
-from spec.conformance import replication
+from spec.conformance import idempotence, quorum, replication
 from spec.conformance.system import Family, System
 from spec.runner.config import Config
 
-FAMILIES: Mapping[str, Family] = {each.module: each for each in (replication.FAMILY,)}
+FAMILIES: Mapping[str, Family] = {
+    each.module: each for each in (replication.FAMILY, idempotence.FAMILY, quorum.FAMILY)
+}
 """By the folder in which a module's models lie."""
 # The refinement of Metadata is shown with the machines of the module that refines it.
 _SHOWN_WITH: Mapping[str, str] = {"Metadata": "Replication"}

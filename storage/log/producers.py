@@ -1,8 +1,9 @@
 """What a log remembers of those who wrote to it with a producer id, and which offsets are stable.
 
-It is told of every batch in the order of the log, and remembers: whether a batch is a duplicate or
-out of order is the protocol's question, which finds here what it needs. It is not cut: after a
-truncation, recovery loads the last snapshot that is not later and tells it the batches after that.
+It is told of every batch in the order of the log, and remembers by the protocol's own fold
+(`protocol.idempotence.fold`): whether a batch is a duplicate or out of order is the protocol's
+question, which finds here what it needs. It is not cut: after a truncation, recovery loads the last
+snapshot that is not later and tells it the batches after that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 
 from protocol.errors import InvariantViolation
+from protocol.idempotence.fold import REMEMBERED, in_epoch, remember
 from storage.batch.control import MarkerKind
 from storage.batch.header import Header
 from storage.disk.seam import Buffer
@@ -18,8 +20,6 @@ from storage.log.aborted import AbortedTransaction
 from storage.log.producer_snapshot import NO_EPOCH, ProducerEntry, RecentBatch, decode, encode
 
 MAX_PRODUCERS: Final = 100_000
-RECENT_BATCHES: Final = 5
-"""A client has at most this many requests under way, so no older batch can come twice."""
 
 
 class Completed(NamedTuple):
@@ -58,7 +58,7 @@ class Producers:
             return
         if header.is_control:
             raise InvariantViolation("DataIsNoMarker", header, "a marker is told with its kind")
-        entry = self._entry(producer_id, header.producer_epoch)
+        entry = self._entry(producer_id)
         entry.timestamp_ms = header.max_timestamp_ms
         batch = RecentBatch(
             header.base_sequence,
@@ -67,7 +67,10 @@ class Producers:
             header.last_offset,
             header.max_timestamp_ms,
         )
-        entry.recent = (*entry.recent[1 - RECENT_BATCHES :], batch)
+        entry.recent = remember(
+            entry.epoch, entry.recent, header.producer_epoch, (batch,), REMEMBERED
+        )
+        entry.epoch = header.producer_epoch
         if header.is_transactional and entry.transaction_first_offset is None:
             self._begin(entry, header.base_offset)
         elif entry.transaction_first_offset is None:
@@ -84,7 +87,9 @@ class Producers:
         producer_id = header.producer_id
         if producer_id < 0:
             return None
-        entry = self._entry(producer_id, header.producer_epoch)
+        entry = self._entry(producer_id)
+        entry.recent = in_epoch(entry.epoch, entry.recent, header.producer_epoch)
+        entry.epoch = header.producer_epoch
         entry.coordinator_epoch = coordinator_epoch
         entry.timestamp_ms = header.max_timestamp_ms
         first_offset = entry.transaction_first_offset
@@ -100,14 +105,11 @@ class Producers:
         stable = header.base_offset + 1 if undecided is None else undecided
         return AbortedTransaction(producer_id, first_offset, header.base_offset, stable)
 
-    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
-        """Find a producer, or meet it; in another epoch it begins anew with its sequences."""
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        """Find a producer, or meet it."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        if entry.epoch != epoch:
-            entry.epoch = epoch
-            entry.recent = ()
         return entry
 
     def _begin(self, entry: ProducerEntry, first_offset: int) -> None:

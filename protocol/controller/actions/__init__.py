@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from protocol.controller.actions import brokers, lifecycle, partitions, reassignment, topics
+from protocol.controller.actions import (
+    brokers,
+    lifecycle,
+    partitions,
+    producers,
+    reassignment,
+    topics,
+)
 from protocol.controller.actions.table import action
 
-__all__ = ["action", "brokers", "lifecycle", "partitions", "reassignment", "topics"]
+__all__ = [
+    "action",
+    "brokers",
+    "lifecycle",
+    "partitions",
+    "producers",
+    "reassignment",
+    "topics",
+]

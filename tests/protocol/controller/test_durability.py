@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from protocol.controller import (
+    AllocateProducerIds,
     AlterPartition,
     AlterReassignment,
     AlterTopicConfig,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tests.protocol.controller.conftest import Cluster
 
 COMMANDS: list[Command] = [
+    AllocateProducerIds("c", 1, 1),
     AlterPartition("c", 1, 1, "t", 0, 1, 1, frozenset({1})),
     AlterReassignment("c", "t", 0, None),
     AlterTopicConfig("c", "t"),
