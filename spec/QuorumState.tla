@@ -148,7 +148,8 @@ Record(new) ==
     LET leads == {n \in DOMAIN new : new[n].role = "leader"}
         done == {entries \in {Prefix(new[n].log, new[n].hw) : n \in leads} :
                     ~IsPrefix(entries, committed)}
-        given == {<<n, new[n].epoch, new[n].voted>> : n \in {v \in DOMAIN new : new[v].voted # None}}
+        given == {<<n, new[n].epoch, new[n].voted>> :
+                     n \in {v \in DOMAIN new : new[v].voted # None}}
     IN  /\ committed' = IF done = {} THEN committed ELSE CHOOSE entries \in done : TRUE
         /\ elected' = elected \cup {<<new[n].epoch, n>> : n \in leads}
         /\ cast' = {vote \in cast \cup given :
