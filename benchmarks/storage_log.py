@@ -227,7 +227,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=128, help="bytes per round, in MiB")
-    parser.add_argument("--look-up-mib", type=int, default=1000, help="the log to look up in")
+    parser.add_argument("--look-up-mib", type=int, default=1024, help="the log to look up in")
     arguments = parser.parse_args()
     total = arguments.mib * MIB
     with tempfile.TemporaryDirectory(prefix="hwmark-bench-") as name:

@@ -1,0 +1,36 @@
+"""The smoke models of a spec together exercise all of it: a check of what never happens is none."""
+
+import pytest
+
+from spec.catalogue import Model, load_catalogue
+from spec.checking import Limits, Vacuity, check_vacuity
+
+CATALOGUE = load_catalogue()
+SPECS = sorted({model.spec for model in CATALOGUE.models if model.suite == "smoke"})
+
+pytestmark = pytest.mark.tlc
+
+
+def vacuity(models: list[Model]) -> Vacuity:
+    found = check_vacuity(models, Limits())
+    assert isinstance(found, Vacuity), found
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spec", sorted({model.spec for model in CATALOGUE.models if model.suite == "smoke"})
+)
+def test_every_action_fires_and_every_guard_answers_both_ways(spec: str) -> None:
+    found = vacuity(CATALOGUE.select(spec, None, ("smoke",)))
+    assert found == Vacuity(silent_actions=(), one_sided_guards=())
+    assert found.nothing
+
+
+@pytest.mark.slow
+def test_what_a_model_never_does_is_noticed() -> None:
+    """Without delays there is no late message, and no answer of another epoch."""
+    found = vacuity(CATALOGUE.select("Replication", "Replication/smoke", ()))
+    assert not found.nothing
+    assert {"HandleLateProposal", "ElectUncleanLeader"} <= set(found.silent_actions)
+    assert ("AnswerIsCurrent", frozenset({True})) in found.one_sided_guards
