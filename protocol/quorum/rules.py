@@ -1,7 +1,8 @@
 """The choices that a node of the quorum makes, named as in `spec/QuorumRules.tla`.
 
 Each rule is a small pure function, and actions choose only through the `Rules` that they are given.
-So a mutant is one of them swapped: `attrs.evolve(Rules(), may_commit=wrong)`.
+So a mutant is one of them swapped: `attrs.evolve(Rules(), may_commit=wrong)`. How a follower cuts
+its log, and what it takes for committed, is the same here as in replication.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import attrs
 
 from protocol.quorum.log import SnapshotId, holds
 from protocol.quorum.state import NOBODY
-from protocol.replication.log import EpochEnd, Log, epoch_end, last_epoch
+from protocol.replication.log import EpochEnd, Log, last_epoch
+from protocol.replication.rules import follower_high_watermark, truncation_offset
 from protocol.types import Epoch, NodeId, Offset
 
 Vote: TypeAlias = tuple[Epoch, NodeId]
@@ -119,19 +121,6 @@ def answer_is_current(follows: bool, epoch: Epoch, log: Log, answer: FetchReques
         and answer.offset == log.end_offset
         and answer.last_epoch == last_epoch(log)
     )
-
-
-def truncation_offset(log: Log, high_watermark: Offset, end: EpochEnd) -> Offset:
-    """KIP-279. Both sides step down to the largest epoch that both know, and its earlier end."""
-    del high_watermark
-    return min(end.offset, epoch_end(log, end.epoch).offset)
-
-
-def follower_high_watermark(
-    high_watermark: Offset, leader_high_watermark: Offset, end_offset: Offset
-) -> Offset:
-    """A follower takes over the leader's as far as its log goes, and never goes back."""
-    return max(high_watermark, min(leader_high_watermark, end_offset))
 
 
 def kept_after_snapshot(log: Log, snapshot: SnapshotId) -> bool:

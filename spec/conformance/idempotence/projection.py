@@ -5,8 +5,7 @@ What is left out is listed in the docstring of `protocol.idempotence`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from protocol.idempotence import Entries, Snapshot
 from protocol.idempotence.fold import NO_EPOCH
@@ -21,6 +20,7 @@ from spec.conformance.idempotence.world import (
     Written,
     number_of,
 )
+from spec.conformance.projecting import Part, Values
 from spec.runner import Function, ModelValue, Value
 
 
@@ -29,12 +29,12 @@ class Projection:
 
     def __init__(self, constants: Constants) -> None:
         self._producers = constants.producers
-        self._made: dict[tuple[str, Hashable], Value] = {}
+        self._values = Values()
 
     def __call__(self, world: World) -> dict[str, Value]:
         """Give the spec's state that this one stands for."""
         leader = world.leader
-        parts: tuple[tuple[str, Hashable, Callable[[Any], Value]], ...] = (
+        parts: tuple[Part, ...] = (
             ("client", world.clients, self._clients),
             ("msgs", world.messages, self._messages),
             ("log", leader.log, self._log),
@@ -47,13 +47,7 @@ class Projection:
             ("forgotten", world.forgotten, self._names),
             ("gaveUp", world.gave_up, self._names),
         )
-        return {name: self._value(name, key, make) for name, key, make in parts}
-
-    def _value(self, name: str, key: Hashable, make: Callable[[Any], Value]) -> Value:
-        found = self._made.get((name, key))
-        if found is None:
-            found = self._made[name, key] = make(key)
-        return found
+        return self._values(parts)
 
     def _name(self, number: int) -> ModelValue:
         return self._producers[number - 1]

@@ -5,14 +5,14 @@ What is left out is listed in the docstring of `protocol.quorum`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import attrs
 
 from protocol.quorum import NOBODY, Candidate, Leader, Prospective, QuorumState
 from protocol.quorum.state import Role
 from protocol.types import Epoch, NodeId, Offset
+from spec.conformance.projecting import Part, Values
 from spec.conformance.quorum.constants import Constants
 from spec.conformance.quorum.node import Entry
 from spec.conformance.quorum.world import Message, Snapshot, Used, Vote, World
@@ -27,12 +27,12 @@ class Projection:
     def __init__(self, constants: Constants) -> None:
         self._nodes = constants.nodes
         self._none = constants.none
-        self._made: dict[tuple[str, Hashable], Value] = {}
+        self._values = Values()
 
     def __call__(self, world: World) -> dict[str, Value]:
         """Give the spec's state that this one stands for."""
         states = tuple(node.state for node in world.nodes)
-        parts: tuple[tuple[str, Hashable, Callable[[Any], Value]], ...] = (
+        parts: tuple[Part, ...] = (
             ("epoch", tuple(state.epoch for state in states), self._each),
             ("voted", tuple(state.voted for state in states), self._each_name),
             ("disk", tuple(node.disk for node in world.nodes), self._disks),
@@ -51,13 +51,7 @@ class Projection:
             ("cast", world.cast, self._cast),
             ("disturbed", world.disturbed, self._names),
         )
-        return {name: self._value(name, key, make) for name, key, make in parts}
-
-    def _value(self, name: str, key: Hashable, make: Callable[[Any], Value]) -> Value:
-        found = self._made.get((name, key))
-        if found is None:
-            found = self._made[name, key] = make(key)
-        return found
+        return self._values(parts)
 
     def _name(self, number: NodeId) -> ModelValue:
         return self._none if number == NOBODY else self._nodes[number - 1]

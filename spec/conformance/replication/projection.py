@@ -5,12 +5,13 @@ What is left out is listed in the docstrings of `protocol.replication` and `prot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from protocol.controller.state import Partition
 from protocol.replication import Leader, ReplicaState, View
 from protocol.types import NO_LEADER
+from spec.conformance.projecting import Part, Values
 from spec.conformance.replication.cluster import Cluster, Used
 from spec.conformance.replication.constants import Constants
 from spec.conformance.replication.messages import Answer, LateRequest, Message
@@ -24,13 +25,13 @@ class Projection:
     def __init__(self, constants: Constants) -> None:
         self._replicas = constants.replicas
         self._none = constants.none
-        self._made: dict[tuple[str, Hashable], Value] = {}
+        self._values = Values()
 
     def __call__(self, cluster: Cluster) -> dict[str, Value]:
         """Give the spec's state that this one stands for."""
         states = tuple(node.state for node in cluster.nodes)
         brokers = cluster.decided.image.brokers
-        parts: tuple[tuple[str, Hashable, Callable[[Any], Value]], ...] = (
+        parts: tuple[Part, ...] = (
             ("log", tuple(node.entries for node in cluster.nodes), self._logs),
             ("hw", tuple(state.high_watermark for state in states), self._each),
             ("view", tuple(state.view for state in states), self._views),
@@ -42,13 +43,7 @@ class Projection:
             ("committed", cluster.committed, _entries),
             ("acked", cluster.acked, lambda acked: acked),
         )
-        return {name: self._value(name, key, make) for name, key, make in parts}
-
-    def _value(self, name: str, key: Hashable, make: Callable[[Any], Value]) -> Value:
-        found = self._made.get((name, key))
-        if found is None:
-            found = self._made[name, key] = make(key)
-        return found
+        return self._values(parts)
 
     def _name(self, number: int) -> ModelValue:
         return self._none if number == NO_LEADER else self._replicas[number - 1]
