@@ -4,6 +4,7 @@
 DEMO := .venv/bin/hwmark demo
 DEEP := .venv/bin/hwmark check --suite deep --resume
 STORM := .venv/bin/python scripts/crash_storm.py --runs 10000
+COMPACTION := HWMARK_COMPACTION_SEEDS=60 .venv/bin/python -m pytest -q tests/storage/compaction/test_crashes.py -k "crash"
 FUZZ := .venv/bin/python scripts/fuzz.py
 
 # `make setup LOCK=locks/spark.lock` adds Spark, which no room uses yet.
@@ -29,6 +30,7 @@ quick: setup ## the inner loop, under five minutes: all of it except slow tests
 
 deep: setup ## the long checks; run it again to go on where it stopped
 	@$(STORM)
+	@$(COMPACTION)
 	@$(FUZZ) --target batch --runs 1000000
 	@$(FUZZ) --target log --runs 100000
 	@$(DEEP)

@@ -132,13 +132,24 @@ def _dump(options: DumpOptions) -> int:
     with ReadOnlyDisk() as disk:
         folder = _log_folder_of(disk, options)
         if options.live:
-            return run_dump(disk, options)
+            return _dumped(disk, options)
         try:
             lock = FolderLock(folder, shared=True)
         except FolderInUse as problem:
             raise JobError(f"{problem}, or say --live to look although it is written") from problem
         with lock:
-            return run_dump(disk, options)
+            return _dumped(disk, options)
+
+
+def _dumped(disk: ReadOnlyDisk, options: DumpOptions) -> int:
+    """Print it; where the output goes elsewhere, a bar shows how far it is."""
+    if disk.is_folder(str(options.path)):
+        total_bytes = size_bytes(disk, _find(disk, options.path, options.partition))
+    else:
+        total_bytes = disk.size(str(options.path))
+    with _bar("dumping", total_bytes, quiet=sys.stdout.isatty()) as on_bytes:
+        disk.on_read = on_bytes
+        return run_dump(disk, options)
 
 
 def _log_folder_of(disk: ReadOnlyDisk, options: DumpOptions) -> str:
@@ -169,16 +180,16 @@ def _find(disk: ReadOnlyDisk, path: Path, partition: str | None) -> Place:
 
 
 def _verified(disk: ReadOnlyDisk, where: Place, *, records: bool, quiet: bool) -> FolderReport:
-    with _bar(size_bytes(disk, where), quiet=quiet) as on_bytes:
+    with _bar("verifying", size_bytes(disk, where), quiet=quiet) as on_bytes:
         return verify(disk, where, on_bytes, decode=records)
 
 
 @contextmanager
-def _bar(total_bytes: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _bar(what: str, total_bytes: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show how many bytes are read by now, on a terminal."""
     console = Console(stderr=True)
     columns = (
-        TextColumn("verifying"),
+        TextColumn(what),
         BarColumn(bar_width=30),
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),

@@ -24,9 +24,13 @@ _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class ReadOnlyDisk(Disk):
-    """Real files, as they are. A change is `EROFS`, as on a medium that is mounted that way."""
+    """Real files, as they are. A change is `EROFS`, as on a medium that is mounted that way.
+
+    `on_read` may be set to be told of every read, by its number of bytes.
+    """
 
     def __init__(self) -> None:
+        self.on_read: Callable[[int], None] | None = None
         self._files: OrderedDict[str, int] = OrderedDict()
 
     def __enter__(self) -> ReadOnlyDisk:
@@ -48,10 +52,13 @@ class ReadOnlyDisk(Disk):
     def preadv(self, path: str, buffer: memoryview, position: int) -> int:
         """Read some bytes into `buffer`; return how many, 0 at the end of the file."""
         try:
-            return os.preadv(self._descriptor(path), (buffer,), position)
+            got = os.preadv(self._descriptor(path), (buffer,), position)
         except OSError as error:
             error.filename = path
             raise
+        if self.on_read is not None:
+            self.on_read(got)
+        return got
 
     def size(self, path: str) -> int:
         """Return a file's size in bytes; `FileNotFoundError` if there is none."""

@@ -1,8 +1,11 @@
 """`hwmark log` as its user meets it: what it prints, and the status it ends with."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -218,3 +221,33 @@ def test_times_and_bytes_of_any_kind_can_be_shown() -> None:
     assert shown("größer".encode()) == "größer"
     assert shown(b"\x00\r\n\xfe") == r"\x00\r\n\xfe"
     assert shown(b"x" * 1000) == "x" * 60 + "... (1,000 bytes)"
+
+
+def seen_on_a_terminal(arguments: list[str], output: Path) -> str:
+    """Run a command whose standard error is a terminal and whose output is a file."""
+    terminal, ours = pty.openpty()
+    with output.open("wb") as file:
+        command = [str(Path(sys.executable).with_name("hwmark")), "log", *arguments]
+        environment = os.environ | {"TERM": "xterm"}
+        process = subprocess.Popen(
+            command, stdout=file, stderr=ours, stdin=subprocess.DEVNULL, env=environment
+        )
+    os.close(ours)
+    shown = b""
+    # A terminal that everybody has left reads as an error.
+    with suppress(OSError):
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    os.close(terminal)
+    assert process.wait() == 0
+    return shown.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(("command", "word"), [("dump", "dumping"), ("verify", "verifying")])
+def test_long_work_shows_a_bar_on_a_terminal(
+    folder: Path, tmp_path: Path, command: str, word: str
+) -> None:
+    shown = seen_on_a_terminal([command, str(folder)], tmp_path / "output")
+    assert word in shown
+    assert "kB" in shown or "KiB" in shown or "bytes" in shown
+    assert word not in (tmp_path / "output").read_text(encoding="utf-8")

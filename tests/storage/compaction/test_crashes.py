@@ -5,6 +5,7 @@ The same checks are run with one step left out, and must then find a crash that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from random import Random
 
@@ -33,7 +34,8 @@ from tests.storage.compaction.world import (
     stable_end,
 )
 
-SEEDS = range(6)
+# `make deep` has more of them.
+SEEDS = range(int(os.environ.get("HWMARK_COMPACTION_SEEDS", "6")))
 CRASH_SEEDS = range(3)
 SLOW = pytest.mark.slow
 
@@ -225,4 +227,4 @@ STEPS: dict[str, Callable[[], Ignore]] = {
 @pytest.mark.parametrize("step", STEPS)
 def test_without_any_one_of_its_steps_a_compaction_is_not_safe(step: str) -> None:
     # Those that notice most steps come first, in order to be done soon.
-    assert any(broken(STEPS[step], seed) for seed in sorted(SEEDS, key=(0, 4, 2, 1, 3, 5).index))
+    assert any(broken(STEPS[step], seed) for seed in (0, 4, 2, 1, 3, 5))
