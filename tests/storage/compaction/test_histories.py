@@ -122,7 +122,7 @@ def test_what_is_not_cleanable_stays_byte_for_byte(history: list[tuple[object, .
     assert content(world.log, first) == before
 
 
-# Segments of 280 and 773 bytes become one only when both have shrunk, where 1,024 bytes is the most.
+# Segments of 280 and 773 bytes become one of at most 1,024 bytes only when both have shrunk.
 GROUPED_LATE: list[tuple[object, ...]] = [
     *(("put", [(b"", None)], 0), ("commit", 1), ("commit", 1), ("put", [(b"", None)], 0)),
     *(("roll",), ("commit", 1), ("put", [(b"b", None)], 0), ("commit", 1)),
