@@ -29,7 +29,7 @@ def specs(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_model_that_the_code_equals_is_told_in_a_table_and_as_json(tmp_path: Path) -> None:
     table = tmp_path / "table.md"
-    done = hwmark("conform", "--model", "graph-three", "--json", "--markdown", table)
+    done = hwmark("conform", "--model", "Replication/graph-three", "--json", "--markdown", table)
     assert done.returncode == 0, done.stderr
     (told,) = json.loads(done.stdout)
     assert told["equal"] is True
@@ -50,7 +50,7 @@ def test_a_spec_that_the_code_does_not_equal_is_told_by_the_path_to_the_differen
     right = "MayLeaveIsr(follower, endOffset) == follower.endOffset < endOffset"
     assert right in text
     rules.write_text(text.replace(right, "MayLeaveIsr(follower, endOffset) == FALSE"), "utf-8")
-    done = hwmark("conform", "--model", "graph-three", "--specs", specs)
+    done = hwmark("conform", "--model", "Replication/graph-three", "--specs", specs)
     assert done.returncode == 1, done.stderr
     assert "different" in done.stdout
     assert "the shortest path to a difference" in done.stderr
