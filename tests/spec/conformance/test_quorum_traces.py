@@ -86,6 +86,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Line], bool], Callable[[Line], object]]] 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_line_that_was_changed_by_hand_is_rejected(name: str, path: Path) -> None:
     fits, change = CORRUPTIONS[name]
@@ -97,6 +98,7 @@ def test_a_line_that_was_changed_by_hand_is_rejected(name: str, path: Path) -> N
     assert found.accepted_lines < found.lines
 
 
+@pytest.mark.slow
 def test_a_vote_given_twice_is_rejected(path: Path) -> None:
     """A voter that forgets its vote when it restarts: its second one is no step of the spec."""
     forgetful = attrs.evolve(Rules(), persisted_vote=lambda epoch, _voted: (epoch, -1))
