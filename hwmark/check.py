@@ -23,6 +23,7 @@ from spec.checking import (
     check_model,
     check_mutant,
     check_vacuity,
+    exercises_its_spec,
 )
 from spec.ledger import Ledger
 from spec.runner import JobError, Outcome, Trace, Verdict, print_trace, write_scenario
@@ -155,7 +156,7 @@ def _select_mutants(catalogue: Catalogue, options: Options) -> list[Mutant]:
 def _check_vacuity(catalogue: Catalogue, options: Options) -> int:
     """Look at each spec's smoke models: together they are meant to exercise everything."""
     results: dict[str, Vacuity] = {}
-    models = catalogue.select(options.module, None, ("smoke",))
+    models = list(filter(exercises_its_spec, catalogue.select(options.module, None, ("smoke",))))
     for spec in dict.fromkeys(model.spec for model in models):
         of_spec = [model for model in models if model.spec == spec]
         found = _watch_vacuity(spec, of_spec, options)

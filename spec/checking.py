@@ -17,7 +17,7 @@ from spec.catalogue import Model, Mutant, compose
 from spec.ledger import Ledger
 from spec.runner import Job, Outcome, Progress, Simulation, Verdict, rule_answers, run, witness_job
 from spec.runner.config import format_config
-from spec.tla_text import Operator, guards
+from spec.tla_text import Operator, guards, modules
 
 OnProgress = Callable[[Progress], None]
 # A walk is replayed by its seed, so a violation that a simulation finds can be found again.
@@ -116,6 +116,11 @@ def check_mutant(
             library=(mutant.model.module.parent,),
         )
         return MutantResult(mutant, run(job, on_progress))
+
+
+def exercises_its_spec(model: Model) -> bool:
+    """Whether it is a model of the spec that it is filed under, and not of another's refinement."""
+    return model.module.parent / f"{model.spec}.tla" in modules(model.module)
 
 
 def check_vacuity(
