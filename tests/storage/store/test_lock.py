@@ -46,6 +46,8 @@ def test_a_disk_that_is_closed_gives_its_folders_back(tmp_path: Path) -> None:
     """As the end of a process does, however it ends."""
     disk, other = PosixDisk(), PosixDisk()
     opened(disk, tmp_path / "logs")
+    with pytest.raises(DiskFailed, match="is in use"):
+        opened(other, tmp_path / "logs")
     disk.close()
-    opened(other, tmp_path / "logs")
+    assert opened(other, tmp_path / "logs").folders[0].failure is None
     other.close()
