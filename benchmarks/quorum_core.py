@@ -12,11 +12,9 @@ A batch that comes alone costs more: both followers are told that it is committe
 from __future__ import annotations
 
 import argparse
-import gc
-import time
-from typing import Any, ClassVar
 
-from protocol.machine import NOTHING, Actions, Effects, Event, Machine
+from benchmarks._machines import idler, microseconds_a_batch
+from protocol.machine import Event
 from protocol.quorum import NOBODY, Leader, Prospective, Quorum
 from protocol.quorum.events import (
     Appended,
@@ -80,46 +78,6 @@ def batches(count: int, *, alone: bool) -> list[tuple[Event, ...]]:
     return found
 
 
-def microseconds_a_batch(machine: Machine[Any, Any], events: list[tuple[Event, ...]]) -> float:
-    """Let a machine handle everything, asking for deadlines as a driver does; give the mean."""
-    handle, deadline = machine.handle, machine.next_deadline
-    gc.collect()
-    gc.disable()
-    started_s = time.process_time()
-    for batch in events:
-        for event in batch:
-            handle(event, FAR_MS)
-        deadline()
-    elapsed_s = time.process_time() - started_s
-    gc.enable()
-    return elapsed_s / len(events) * 1e6
-
-
-class Idler(Machine[object, object]):
-    """A machine that handles the same events and does nothing: what the shell alone costs."""
-
-    actions: ClassVar[Actions[Any, Any]] = Actions()
-    __slots__ = ()
-
-    def next_deadline(self) -> int | None:
-        """Never."""
-        return None
-
-    def due(self, now_ms: int) -> tuple[Event, ...]:
-        """Nothing."""
-        del now_ms
-        return ()
-
-
-def _idle(rules: object, state: object, event: Event, now_ms: int) -> tuple[object, Effects]:
-    del rules, event, now_ms
-    return state, NOTHING
-
-
-for _type in (RecordsProposed, Appended, FetchReceived, FetchesExpired):
-    Idler.actions(f"Idle{_type.__name__}", _type)(_idle)
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -130,7 +88,11 @@ def main() -> None:
         events = batches(count, alone=alone)
         costs[alone] = min(_cost(events) for _ in range(3))
     shell = min(
-        microseconds_a_batch(Idler(None, None), batches(count, alone=False)) for _ in range(3)
+        microseconds_a_batch(
+            idler(RecordsProposed, Appended, FetchReceived, FetchesExpired),
+            batches(count, alone=False),
+        )
+        for _ in range(3)
     )
     print(f"a batch costs the leader's core {costs[False]:.1f} us (goal: at most {GOAL_US})")
     print(f"  {costs[False] / shell:.0f} times a machine that does nothing ({shell:.2f} us)")
@@ -139,7 +101,7 @@ def main() -> None:
 
 def _cost(events: list[tuple[Event, ...]]) -> float:
     node = leading()
-    cost = microseconds_a_batch(node, events)
+    cost = microseconds_a_batch(node, events, FAR_MS)
     if node.state.high_watermark != node.state.log.end_offset:
         raise ValueError("not everything was committed")
     return cost

@@ -12,14 +12,12 @@ small integers) not counted. The goal is 4 KiB.
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-import time
-from typing import Any, ClassVar
 
 import attrs
 
-from protocol.machine import NOTHING, Actions, Effects, Event, Machine
+from benchmarks._machines import idler, microseconds_a_batch
+from protocol.machine import Event
 from protocol.replication import Replica, ReplicaConfig
 from protocol.replication.events import (
     ACKS_ALL,
@@ -54,46 +52,6 @@ def batches(count: int) -> list[tuple[Event, ...]]:
         )
         for number in range(count)
     ]
-
-
-def microseconds_a_batch(machine: Machine[Any, Any], events: list[tuple[Event, ...]]) -> float:
-    """Let a machine handle everything, asking for deadlines as a driver does; give the mean."""
-    handle, deadline = machine.handle, machine.next_deadline
-    gc.collect()
-    gc.disable()
-    started_s = time.process_time()
-    for batch in events:
-        for event in batch:
-            handle(event, 1)
-        deadline()
-    elapsed_s = time.process_time() - started_s
-    gc.enable()
-    return elapsed_s / len(events) * 1e6
-
-
-class Idler(Machine[object, object]):
-    """A machine that handles the same events and does nothing: what the shell alone costs."""
-
-    actions: ClassVar[Actions[Any, Any]] = Actions()
-    __slots__ = ()
-
-    def next_deadline(self) -> int | None:
-        """Never."""
-        return None
-
-    def due(self, now_ms: int) -> tuple[Event, ...]:
-        """Nothing."""
-        del now_ms
-        return ()
-
-
-def _idle(rules: object, state: object, event: Event, now_ms: int) -> tuple[object, Effects]:
-    del rules, event, now_ms
-    return state, NOTHING
-
-
-for _type in (ProduceReceived, Appended, FetchReceived):
-    Idler.actions(f"Idle{_type.__name__}", _type)(_idle)
 
 
 def size_bytes(value: object, seen: set[int]) -> int:
@@ -132,7 +90,10 @@ def main() -> None:
     count = parser.parse_args().batches
     events = batches(count)
     cost = min(microseconds_a_batch(leading(), events) for _ in range(3))
-    shell = min(microseconds_a_batch(Idler(None, None), events) for _ in range(3))
+    shell = min(
+        microseconds_a_batch(idler(ProduceReceived, Appended, FetchReceived), events)
+        for _ in range(3)
+    )
     print(f"a batch costs the leader's core {cost:.1f} us (goal: at most {GOAL_US})")
     print(f"  {cost / shell:.0f} times a machine that does nothing ({shell:.2f} us)")
     for role, size in idle_bytes().items():
