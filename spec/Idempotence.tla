@@ -76,7 +76,7 @@ GiveUp(p) ==
 HandleAnswer(p) ==
     \E m \in AnswersTo(p), i \in DOMAIN client[p].inflight :
         LET known == client[p]
-            reaction == IF m.result = "ok" THEN "done"
+            reaction == IF m.result \in {"ok", "duplicate"} THEN "done"
                         ELSE Reaction(m.result, known.inflight[i].first)
         IN  /\ known.inflight[i].id = m.id
             /\ Proceed(p,
@@ -109,7 +109,7 @@ InitEpoch(p) ==
         /\ UNCHANGED <<log, hw, pstate, waiting, snap, used, acked, forgotten, gaveUp>>
 
 --------------------------------------------------------------------------------
-(* The leader.  A request arrives; exactly one of the next five takes it.     *)
+(* The leader.  A request arrives; exactly one of the next six takes it.      *)
 
 (* Enabled: it is the next batch of its producer, or the first of its epoch.  *)
 (* Changes: the batch is in the log and remembered; its answer waits for the  *)
@@ -122,7 +122,7 @@ AppendBatch(p) ==
         /\ log' = Append(log, [producer |-> p, epoch |-> m.epoch, seq |-> m.seq, id |-> m.id])
         /\ pstate' = [pstate EXCEPT ![p] = Remember(@,
                 [epoch |-> m.epoch, seq |-> m.seq, offset |-> EndOffset(log)])]
-        /\ AnswerOrWait(m, EndOffset(log))
+        /\ AnswerOrWait(m, EndOffset(log), "ok")
         /\ UNCHANGED <<client, hw, snap, used, acked, forgotten, gaveUp>>
 
 (* Enabled: it is one of the batches remembered.                              *)
@@ -131,7 +131,20 @@ DuplicateAck(p) ==
     \E m \in RequestsOf(p) :
         /\ EpochIsCurrent(pstate[p], m)
         /\ IsDuplicate(pstate[p], m)
-        /\ AnswerOrWait(m, DuplicateOffset(pstate[p], m, EndOffset(log)))
+        /\ AnswerOrWait(m, DuplicateOffset(pstate[p], m, EndOffset(log)), "ok")
+        /\ UNCHANGED <<client, log, hw, pstate, snap, used, acked, forgotten, gaveUp>>
+
+(* Enabled: it is older than the batches remembered.                          *)
+(* Changes: nothing is appended; it is answered that it was                   *)
+(* (DUPLICATE_SEQUENCE_NUMBER), without an offset, once what comes after it   *)
+(* is committed, and so it is too.                                            *)
+OlderDuplicate(p) ==
+    \E m \in RequestsOf(p) :
+        /\ EpochIsCurrent(pstate[p], m)
+        /\ ~IsDuplicate(pstate[p], m)
+        /\ ~Fits(pstate[p], m)
+        /\ WasAppendedBefore(pstate[p], m)
+        /\ AnswerOrWait(m, Head(pstate[p].batches).offset, "duplicate")
         /\ UNCHANGED <<client, log, hw, pstate, snap, used, acked, forgotten, gaveUp>>
 
 (* The request is refused, and nothing else changes.                          *)
@@ -139,13 +152,13 @@ Refuse(m, result) ==
     /\ msgs' = (msgs \ {m}) \cup Tell(m, result, NoOffset)
     /\ UNCHANGED <<client, log, hw, pstate, waiting, snap, used, acked, forgotten, gaveUp>>
 
-(* Enabled: there is a gap before it, or it is older than what is remembered  *)
-(* (OUT_OF_ORDER_SEQUENCE_NUMBER).                                            *)
+(* Enabled: there is a gap before it (OUT_OF_ORDER_SEQUENCE_NUMBER).          *)
 RejectOutOfOrder(p) ==
     \E m \in RequestsOf(p) :
         /\ EpochIsCurrent(pstate[p], m)
         /\ ~IsDuplicate(pstate[p], m)
         /\ ~Fits(pstate[p], m)
+        /\ ~WasAppendedBefore(pstate[p], m)
         /\ pstate[p] # Unknown
         /\ Refuse(m, "outOfOrder")
 
@@ -200,13 +213,11 @@ LeaderChange ==
     /\ used' = [used EXCEPT !.faults = @ + 1]
     /\ UNCHANGED <<client, hw, acked, forgotten, gaveUp>>
 
-(* The leader writes down what it remembers.  (A file has only the last batch *)
-(* of each producer; it is used once nothing before it can come again, so     *)
-(* what it lacks does not matter.)                                            *)
+(* The leader writes down the last batch of each producer.                    *)
 TakeSnapshot ==
     /\ used.snapshots < MaxSnapshots
     /\ snap.offset < EndOffset(log)
-    /\ snap' = [offset |-> EndOffset(log), entries |-> pstate]
+    /\ snap' = [offset |-> EndOffset(log), entries |-> [p \in Producers |-> Thin(pstate[p])]]
     /\ used' = [used EXCEPT !.snapshots = @ + 1]
     /\ UNCHANGED <<client, msgs, log, hw, pstate, waiting, acked, forgotten, gaveUp>>
 
@@ -234,6 +245,7 @@ Next ==
         \/ InitEpoch(p)
         \/ AppendBatch(p)
         \/ DuplicateAck(p)
+        \/ OlderDuplicate(p)
         \/ RejectOutOfOrder(p)
         \/ RejectUnknown(p)
         \/ RejectFenced(p)
@@ -250,7 +262,7 @@ Fairness ==
     /\ \A p \in Producers :
         /\ WF_vars(Send(p)) /\ WF_vars(Lost(p) /\ Retry(p))
         /\ WF_vars(HandleAnswer(p)) /\ WF_vars(InitEpoch(p))
-        /\ WF_vars(AppendBatch(p)) /\ WF_vars(DuplicateAck(p))
+        /\ WF_vars(AppendBatch(p)) /\ WF_vars(DuplicateAck(p)) /\ WF_vars(OlderDuplicate(p))
         /\ WF_vars(RejectOutOfOrder(p)) /\ WF_vars(RejectUnknown(p)) /\ WF_vars(RejectFenced(p))
 
 Spec == Init /\ [][Next]_vars

@@ -9,7 +9,7 @@ BatchIds == 1..MaxBatches
 SequenceNumbers == 0..MaxSequence
 ProducerEpochs == 0..MaxEpoch
 Offsets == 0..(MaxBatches * Cardinality(Producers))
-Results == {"ok", "notLeader", "outOfOrder", "unknownProducer", "fenced"}
+Results == {"ok", "duplicate", "notLeader", "outOfOrder", "unknownProducer", "fenced"}
 
 (* What the producer has in `entries`, a part of the log.                     *)
 BatchesOf(p, entries) == {i \in DOMAIN entries : entries[i].producer = p}
@@ -39,7 +39,9 @@ TypeOk ==
     /\ \A i \in DOMAIN log : log[i] \in
            [producer : Producers, epoch : ProducerEpochs, seq : SequenceNumbers, id : BatchIds]
     /\ hw \in 0..EndOffset(log) /\ snap.offset \in 0..EndOffset(log)
-    /\ \A w \in waiting \cup acked : w \in [producer : Producers, id : BatchIds, offset : Offsets]
+    /\ \A w \in waiting : w \in [producer : Producers, id : BatchIds, offset : Offsets,
+                                 result : {"ok", "duplicate"}]
+    /\ \A a \in acked : a \in [producer : Producers, id : BatchIds, offset : Offsets \cup {NoOffset}]
     /\ forgotten \subseteq Producers /\ gaveUp \subseteq Producers
 
 --------------------------------------------------------------------------------
@@ -68,11 +70,14 @@ SeqContiguous ==
 (* What the leader remembers.                                                 *)
 
 (* The last batches of a producer's last epoch in `entries`, of which the     *)
-(* first is at `offset` in the log.                                           *)
-LastBatches(p, entries, offset) ==
+(* first is at `offset` in the log.  Of those before `snapshot` only the last *)
+(* one is remembered, and that not if its epoch is another one.               *)
+LastBatches(p, entries, offset, snapshot) ==
     LET mine == BatchesOf(p, entries)
         epoch == entries[Max(mine)].epoch
-        ofEpoch == {i \in mine : entries[i].epoch = epoch}
+        older == {i \in mine : offset + i <= snapshot}
+        kept == {i \in mine : i \in older => i = Max(older)}
+        ofEpoch == {i \in kept : entries[i].epoch = epoch}
         recent == {i \in ofEpoch : Cardinality({j \in ofEpoch : j >= i}) <= Remembered}
         At(k) == CHOOSE i \in recent : Cardinality({j \in recent : j <= i}) = k
     IN  IF mine = {} THEN Unknown
@@ -80,12 +85,14 @@ LastBatches(p, entries, offset) ==
               batches |-> [k \in 1..Cardinality(recent) |->
                   [seq |-> entries[At(k)].seq, offset |-> offset + At(k) - 1]]]
 
-(* The leader remembers what its log says; of a producer that was forgotten,  *)
-(* what some part of the log says, up to its end.                             *)
+(* The leader remembers what its log says, less what a snapshot did not keep; *)
+(* of a producer that was forgotten, what some part of the log says, up to    *)
+(* its end.                                                                   *)
 ProducerStateIsFold ==
     \A p \in Producers :
-        \E from \in 0..(IF p \in forgotten THEN EndOffset(log) ELSE 0) :
-            pstate[p] = LastBatches(p, SubSeq(log, from + 1, EndOffset(log)), from)
+        \E from \in 0..(IF p \in forgotten THEN EndOffset(log) ELSE 0),
+           snapshot \in 0..(IF used.snapshots > 0 THEN EndOffset(log) ELSE 0) :
+            pstate[p] = LastBatches(p, SubSeq(log, from + 1, EndOffset(log)), from, snapshot)
 
 --------------------------------------------------------------------------------
 (* What clients are promised.                                                 *)
@@ -96,11 +103,19 @@ Committed(id, p) == \E i \in 1..hw : log[i].producer = p /\ log[i].id = id
 AckedNotLost == \A a \in acked : Committed(a.id, a.producer)
 
 (* A batch is acknowledged, the first time or again, with the offset at which *)
-(* it is.                                                                     *)
+(* it is, or with none.                                                       *)
 DupAckSameOffset ==
-    \A a \in acked \cup {m \in msgs : m.type = "answer" /\ m.result = "ok"} :
+    \A a \in {b \in acked : b.offset # NoOffset}
+            \cup {m \in msgs : m.type = "answer" /\ m.result = "ok"} :
         /\ a.offset < EndOffset(log)
         /\ log[a.offset + 1].producer = a.producer /\ log[a.offset + 1].id = a.id
+
+(* As long as there is no snapshot, the batches remembered are enough: who is *)
+(* told that a batch is in the log is told where.                             *)
+OffsetIsTold ==
+    used.snapshots = 0 =>
+        /\ \A a \in acked : a.offset # NoOffset
+        /\ \A m \in msgs : m.type = "answer" => m.result # "duplicate"
 
 (* As long as a producer is not forgotten and its client gives up nothing, it *)
 (* keeps its epoch ...                                                        *)

@@ -61,6 +61,15 @@ MayStart(request) == request.seq = FirstSequence
 (* GUARD.  Otherwise its next batch follows the last one, without a gap.      *)
 IsNext(entry, request) == request.seq = NextSequence(Last(entry.batches).seq)
 
+(* GUARD.  A batch that is not remembered any more comes again: its number is *)
+(* behind the last one, by less than half of the round.  The numbers of an    *)
+(* epoch have no gap, so it is in the log, before all that is remembered.     *)
+WasAppendedBefore(entry, request) ==
+    /\ request.epoch = entry.epoch
+    /\ entry.batches # <<>>
+    /\ \A i \in DOMAIN entry.batches : entry.batches[i].seq # request.seq
+    /\ Distance(request.seq, Last(entry.batches).seq) < (MaxSequence + 1) \div 2
+
 (* CHOICE, KAFKA-5494.  What is remembered of a producer after `batch`, which *)
 (* is in the log: as many batches as a client may have in flight, and those   *)
 (* of its last epoch only.                                                    *)
@@ -78,6 +87,11 @@ DuplicateOffset(entry, request, endOffset) ==
 (* GUARD.  Whether first or duplicate, a batch is acknowledged once it is     *)
 (* committed (acks=all).                                                      *)
 MayAnswer(offset, highWatermark) == offset < highWatermark
+
+(* What a snapshot keeps of an entry: its last batch, as Kafka's file does.   *)
+Thin(entry) ==
+    IF entry.batches = <<>> THEN entry
+    ELSE [entry EXCEPT !.batches = <<Last(entry.batches)>>]
 
 (* What entries (one per producer, in a function) become by the batches of a  *)
 (* log from `offset` on: what a restart or a truncation does.                 *)

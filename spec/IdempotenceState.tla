@@ -12,6 +12,12 @@ CONSTANTS
     MaxDelays,     \* how many requests arrive after their client stopped waiting
     MaxSnapshots   \* how many snapshots of the producers are written
 
+(* What is ahead of the log, in flight or given up, is less than half of the  *)
+(* round: what is behind it by less than half has been there.                 *)
+ASSUME LET givenUp == IF "giveUp" \in Faults THEN MaxFaults ELSE 0
+           ahead == Min({MaxBatches, MaxInFlight + givenUp})
+       IN  MaxSequence + 1 - ahead >= (MaxSequence + 1) \div 2
+
 (* As in IdempotenceRules, where a client that gives up batches goes on       *)
 (* without them.  If the last number of a round is given up and then the      *)
 (* producer is forgotten, the next batch is taken for a start, and nobody     *)
@@ -28,7 +34,7 @@ VARIABLES
     hw,         \* how much of it is committed
     pstate,     \* pstate[p]: what the leader remembers of producer p
     waiting,    \* requests that wait in the leader's memory for the commit of their
-                \* batch: [producer, id, offset]
+                \* batch: [producer, id, offset, result], with what they will be told
     snap,       \* the last snapshot of pstate, and the offset at which it was taken
     used,       \* budgets used: faults, delays, snapshots
     acked,      \* history: what clients were told: [producer, id, offset]
@@ -113,22 +119,26 @@ Proceed(p, known, rest) ==
 
 Without(inflight, i) == SubSeq(inflight, 1, i - 1) \o SubSeq(inflight, i + 1, Len(inflight))
 
+(* The offset that a client is told, if it is known.                          *)
+Told(result, offset) == IF result = "ok" THEN offset ELSE NoOffset
+
 (* The high watermark is `new`: who waits for less is answered.               *)
 AnswerWaiting(new, rest) ==
     LET done == {w \in waiting : MayAnswer(w.offset, new)}
     IN  /\ waiting' = waiting \ done
-        /\ msgs' = rest \cup {Answer(w.producer, w.id, "ok", w.offset) : w \in done}
+        /\ msgs' = rest \cup {Answer(w.producer, w.id, w.result, Told(w.result, w.offset)) :
+                                w \in done}
 
-(* The batch of `request` is in the log at `offset`: it is answered, or waits *)
-(* in the leader's memory.                                                    *)
-AnswerOrWait(request, offset) ==
+(* The batch of `request` is in the log at `offset`, or before it if `result` *)
+(* is "duplicate": it is answered, or waits in the leader's memory.           *)
+AnswerOrWait(request, offset, result) ==
     LET rest == msgs \ {request}
     IN  IF MayAnswer(offset, hw)
-        THEN msgs' = rest \cup Tell(request, "ok", offset) /\ waiting' = waiting
+        THEN msgs' = rest \cup Tell(request, result, Told(result, offset)) /\ waiting' = waiting
         ELSE /\ msgs' = rest
              /\ waiting' = IF request.late THEN waiting
                            ELSE waiting \cup {[producer |-> request.producer, id |-> request.id,
-                                               offset |-> offset]}
+                                               offset |-> offset, result |-> result]}
 
 (* The leader's judgement of a request.                                       *)
 Starts(entry, request) == entry.batches = <<>> \/ request.epoch > entry.epoch

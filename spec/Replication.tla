@@ -73,15 +73,17 @@ LeaderHandleFetch(f) ==
 (* Enabled: always.                                                           *)
 (* Changes: as any fetch if the epochs agree and its sender has not fetched   *)
 (* since with a newer broker epoch, nothing otherwise; it is gone.            *)
+CountLateFetch(l, request) ==
+    IF /\ EpochIsCurrent(view[l], request)
+       /\ SameIncarnation(remote[l][request.from], request)
+    THEN LET fetched == Progress(l, request)
+         IN  /\ remote' = [remote EXCEPT ![l] = fetched]
+             /\ AdvanceHighWatermark(l, log[l], fetched, view[l])
+    ELSE UNCHANGED <<remote, hw, committed, acked>>
 LeaderHandleLateFetch(l) ==
     \E request \in {m \in msgs : m.type = "request" /\ m.to = l} :
         /\ msgs' = msgs \ {request}
-        /\ IF /\ EpochIsCurrent(view[l], request)
-              /\ SameIncarnation(remote[l][request.from], request)
-           THEN LET fetched == Progress(l, request)
-                IN  /\ remote' = [remote EXCEPT ![l] = fetched]
-                    /\ AdvanceHighWatermark(l, log[l], fetched, view[l])
-           ELSE UNCHANGED <<remote, hw, committed, acked>>
+        /\ CountLateFetch(l, request)
         /\ UNCHANGED <<log, view, ctl, broker, used>>
 
 (* The leader proposes to add a follower that has caught up (AlterPartition). *)
@@ -145,12 +147,8 @@ Outdated(r) == view[r].leader # ctl.leader \/ view[r].epoch # ctl.epoch
 BecomeLeader(r) ==
     /\ ctl.leader = r
     /\ Outdated(r)
-    /\ view' = [view EXCEPT ![r] = LeaderView(ctl)]
-    /\ remote' = [remote EXCEPT ![r] = NoRemote]
-    /\ AdvanceHighWatermark(r, log[r], NoRemote, LeaderView(ctl))
-    /\ \E s \in MoveOn(r, FALSE) :
-           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
-    /\ UNCHANGED <<log, ctl, broker>>
+    /\ LeadBy(r, ctl)
+    /\ UNCHANGED <<ctl, broker>>
 
 (* A broker learns of a new epoch in which its replica does not lead.         *)
 (* Changes: its view.  Its log stays as it is until the new leader's answer   *)
@@ -158,12 +156,8 @@ BecomeLeader(r) ==
 BecomeFollower(r) ==
     /\ ctl.leader # r
     /\ Outdated(r)
-    /\ view' = [view EXCEPT ![r] = FollowerView(ctl.leader, ctl.epoch)]
-    /\ remote' = [remote EXCEPT ![r] = NoRemote]
-    /\ log' = [log EXCEPT ![r] = Prefix(@, KeptOnBecomingFollower(@, hw[r]))]
-    /\ \E s \in MoveOn(r, TRUE) :
-           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
-    /\ UNCHANGED <<hw, ctl, broker, committed, acked>>
+    /\ FollowBy(r, ctl)
+    /\ UNCHANGED <<ctl, broker>>
 
 (* A leader learns the ISR that the controller has set, by its own proposal   *)
 (* or because a broker was fenced.                                            *)
@@ -172,11 +166,8 @@ LearnIsr(r) ==
     /\ ctl.leader = r
     /\ ~Outdated(r)
     /\ view[r].version < ctl.version
-    /\ view' = [view EXCEPT ![r] = LeaderView(ctl)]
-    /\ AdvanceHighWatermark(r, log[r], remote[r], LeaderView(ctl))
-    /\ \E s \in MoveOn(r, FALSE) :
-           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
-    /\ UNCHANGED <<log, remote, ctl, broker>>
+    /\ LeadOnBy(r, ctl)
+    /\ UNCHANGED <<ctl, broker>>
 
 (* A consumer reads from a replica, leader or follower (KIP-392), what is     *)
 (* under its high watermark.                                                  *)
@@ -272,11 +263,12 @@ UnfenceBroker(b) ==
     /\ broker' = [broker EXCEPT ![b].fenced = FALSE]
     /\ UNCHANGED <<log, hw, view, remote, ctl, msgs, used, committed, acked>>
 
-(* Broker b stops, keeps `kept` entries, and registers again, fenced at first *)
-(* and with a new broker epoch.  All that it held in memory is gone.          *)
-Restart(b, kept, lost) ==
+(* Broker b stops, keeps `kept` entries and the high watermark `mark`, and    *)
+(* registers again, fenced at first and with a new broker epoch.  All that it *)
+(* held in memory is gone.                                                    *)
+Restart(b, kept, mark, lost) ==
     /\ log' = [log EXCEPT ![b] = Prefix(@, kept)]
-    /\ hw' = [hw EXCEPT ![b] = Min({@, kept})]
+    /\ hw' = [hw EXCEPT ![b] = Min({mark, kept})]
     /\ view' = [view EXCEPT ![b] = FollowerView(None, 0)]
     /\ remote' = [remote EXCEPT ![b] = NoRemote]
     /\ broker' = [broker EXCEPT ![b] = [epoch |-> @.epoch + 1, fenced |-> TRUE]]
@@ -289,14 +281,14 @@ Restart(b, kept, lost) ==
 (* After a clean shutdown the log is whole.                                   *)
 CleanRestart(b) ==
     /\ MayFail(b)
-    /\ Restart(b, EndOffset(log[b]), IF LosesEligibility(TRUE) THEN {b} ELSE {})
+    /\ Restart(b, EndOffset(log[b]), hw[b], IF LosesEligibility(TRUE) THEN {b} ELSE {})
 
 (* After a crash any part of the log's end may be lost, with the page cache   *)
 (* or the disk.                                                               *)
 LossyRestart(b) ==
     /\ MayFail(b)
     /\ \E kept \in 0..EndOffset(log[b]) :
-           Restart(b, kept, IF LosesEligibility(FALSE) THEN {b} ELSE {})
+           Restart(b, kept, hw[b], IF LosesEligibility(FALSE) THEN {b} ELSE {})
 
 --------------------------------------------------------------------------------
 Next ==

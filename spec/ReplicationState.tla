@@ -105,4 +105,31 @@ MoveOn(r, answersSurvive) ==
         IF left # {} /\ used.delays < MaxDelays
             THEN {[msgs |-> rest \cup left, delays |-> used.delays + 1]}
             ELSE {}
+
+(* r learns by `record` that it leads in a new epoch; it knows nothing of its *)
+(* followers yet, and its high watermark stays unless it is in sync alone.    *)
+LeadBy(r, record) ==
+    /\ view' = [view EXCEPT ![r] = LeaderView(record)]
+    /\ remote' = [remote EXCEPT ![r] = NoRemote]
+    /\ AdvanceHighWatermark(r, log[r], NoRemote, LeaderView(record))
+    /\ \E s \in MoveOn(r, FALSE) :
+           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
+    /\ UNCHANGED log
+
+(* r learns by `record` whom to follow in a new epoch.                        *)
+FollowBy(r, record) ==
+    /\ view' = [view EXCEPT ![r] = FollowerView(record.leader, record.epoch)]
+    /\ remote' = [remote EXCEPT ![r] = NoRemote]
+    /\ log' = [log EXCEPT ![r] = Prefix(@, KeptOnBecomingFollower(@, hw[r]))]
+    /\ \E s \in MoveOn(r, TRUE) :
+           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
+    /\ UNCHANGED <<hw, committed, acked>>
+
+(* r leads already, and learns by `record` who is in sync.                    *)
+LeadOnBy(r, record) ==
+    /\ view' = [view EXCEPT ![r] = LeaderView(record)]
+    /\ AdvanceHighWatermark(r, log[r], remote[r], LeaderView(record))
+    /\ \E s \in MoveOn(r, FALSE) :
+           msgs' = s.msgs /\ used' = [used EXCEPT !.delays = s.delays]
+    /\ UNCHANGED <<log, remote>>
 ================================================================================

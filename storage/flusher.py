@@ -81,13 +81,14 @@ class Flusher:
     def appended(self, log: Log, now_ms: int, done: Done) -> None:
         """Something was appended; call `done` when that counts, by the policy."""
         policy = self.policy
-        if policy.appends_wait:
+        every_records = policy.every_records
+        if every_records == 1:
             self.flush(log, done)
             return
         if policy.every_ms is not None:
             self._unflushed_since_ms.setdefault(log, now_ms)
         done(None)
-        if policy.every_records is not None and log.unflushed_records >= policy.every_records:
+        if every_records is not None and log.unflushed_records >= every_records:
             self.flush(log)
 
     def flush(self, log: Log, done: Done | None = None) -> None:

@@ -45,9 +45,10 @@ class ReplicaLog:
         """Begin one of the effects that are for storage."""
         if self.is_failed:
             return
+        if isinstance(effect, Append):
+            self._append(effect, now_ms)
+            return
         match effect:
-            case Append():
-                self._append(effect, now_ms)
             case Truncate(end_offset):
                 self._cut(truncate(self.log, end_offset))
             case Reset(start_offset):
@@ -81,15 +82,15 @@ class ReplicaLog:
         self._unanswered -= 1
         if self.is_failed:
             return
-        if isinstance(error, LogClosed):
+        if error is None:
+            self._deliver(Appended(end_offset))
+            if self._refused is not None:
+                self._answer_refusal()
+        elif isinstance(error, LogClosed):
             self.is_failed = True
-            return
-        if error is not None:
+        else:
             # It is in the log and may or may not survive: nothing sure can be said of it any more.
             self.fail(error)
-            return
-        self._deliver(Appended(end_offset))
-        self._answer_refusal()
 
     def _after_refusal(self, result: Exception | None) -> None:
         self._unanswered -= 1
@@ -133,7 +134,7 @@ def _placed(effect: Append) -> Sequence[Batch]:
         offset, placed = effect.base_offset, []
         for batch in batches:
             placed.append(assign(batch, offset, effect.epoch))
-            offset = placed[-1].header.end_offset
+            offset += batch.header.last_offset_delta + 1
         batches = placed
     if not batches or batches[-1].header.end_offset != effect.end_offset:
         raise InvariantViolation(

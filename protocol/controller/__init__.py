@@ -18,9 +18,10 @@ How the state mirrors `spec/Controller.tla` and `spec/Replication.tla`, for thei
 | `MinIsr`, `UncleanElection` | `TopicConfig.min_isr`, `TopicConfig.unclean_election` |
 
 Not in the spec, hence not projected: all of `ControllerState` but its image (sessions, offsets,
-replies that wait), the image's index, floor and producer ids, `Partition.adding` and `removing`,
-and of a registration `shutting_down` and `decommissioning`. While those four are empty and false,
-every step is one of the spec's.
+replies that wait), the image's index, floor, producer ids and settings of brokers,
+`Partition.adding` and `removing`, and of a registration `shutting_down` and `decommissioning`.
+While those four are empty and false, every step is one of the spec's, or changes nothing that it
+has; but for a change of a topic's settings, which are constants there.
 
 How the actions mirror those of the spec stands where they are registered, and can be read from
 `Controller.actions`.
@@ -41,6 +42,7 @@ from protocol.controller.effects import (
 )
 from protocol.controller.events import (
     AllocateProducerIds,
+    AlterBrokerConfig,
     AlterPartition,
     AlterReassignment,
     AlterTopicConfig,
@@ -61,9 +63,11 @@ from protocol.controller.events import (
     SessionExpired,
     UncleanDue,
     Unregister,
+    Unset,
 )
 from protocol.controller.machine import Controller
 from protocol.controller.records import (
+    BrokerConfigRecord,
     BrokerRecord,
     ConfigRecord,
     PartitionRecord,
@@ -77,6 +81,7 @@ from protocol.controller.records import (
 )
 from protocol.controller.rules import ControllerRules
 from protocol.controller.state import (
+    EVERY_BROKER,
     ControllerConfig,
     ControllerState,
     Image,
@@ -87,12 +92,15 @@ from protocol.controller.state import (
 )
 
 __all__ = [
+    "EVERY_BROKER",
     "AllocateProducerIds",
+    "AlterBrokerConfig",
     "AlterPartition",
     "AlterReassignment",
     "AlterTopicConfig",
     "AppendRecords",
     "BecameActive",
+    "BrokerConfigRecord",
     "BrokerRecord",
     "Command",
     "ConfigRecord",
@@ -134,6 +142,7 @@ __all__ = [
     "UncleanDue",
     "Unregister",
     "UnregisterBrokerRecord",
+    "Unset",
     "apply",
     "replay",
 ]

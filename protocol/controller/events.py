@@ -172,7 +172,7 @@ class NewTopic:
     replication_factor: int = -1
     assignment: tuple[tuple[NodeId, ...], ...] | None = None
     min_isr: int | None = None
-    unclean_election: bool = False
+    unclean_election: bool | None = None
     other: Map[str, str] = EMPTY
     id: str = ""
 
@@ -199,13 +199,36 @@ class CreatePartitions(Command):
     topic: str
     count: int
     assignment: tuple[tuple[NodeId, ...], ...] | None = None
+    validate_only: bool = False
+
+
+class Unset(enum.Enum):
+    """DEFAULT: a setting is to have its default again."""
+
+    DEFAULT = 0
 
 
 @attrs.frozen
 class AlterTopicConfig(Command):
-    """Change some of a topic's settings; what is None stays. In `other`, None removes a setting."""
+    """Change some of a topic's settings; what is None stays. In `other`, None removes a setting.
+
+    With `validate_only`, nothing changes, and the reply is what would.
+    """
 
     topic: str
-    min_isr: int | None = None
-    unclean_election: bool | None = None
+    min_isr: int | Unset | None = None
+    unclean_election: bool | Unset | None = None
     other: Map[str, str | None] = EMPTY
+    validate_only: bool = False
+
+
+@attrs.frozen
+class AlterBrokerConfig(Command):
+    """Change some settings of a broker, or of every one (`EVERY_BROKER`); None removes a setting.
+
+    The controller does not live by them. They stay when a broker is unregistered.
+    """
+
+    node: NodeId
+    changes: Map[str, str | None] = EMPTY
+    validate_only: bool = False

@@ -82,6 +82,14 @@ class ProducerIdsRecord:
     next_producer_id: ProducerId
 
 
+@attrs.frozen
+class BrokerConfigRecord:
+    """The settings of a broker, or of every one (`EVERY_BROKER`), are these from now on."""
+
+    node: NodeId
+    settings: Map[str, str]
+
+
 Record: TypeAlias = (
     BrokerRecord
     | UnregisterBrokerRecord
@@ -90,6 +98,7 @@ Record: TypeAlias = (
     | RemoveTopicRecord
     | PartitionRecord
     | ProducerIdsRecord
+    | BrokerConfigRecord
 )
 
 
@@ -191,6 +200,15 @@ def _producer_ids(image: Image, record: ProducerIdsRecord) -> Image:
     return attrs.evolve(image, next_producer_id=record.next_producer_id)
 
 
+def _broker_config(image: Image, record: BrokerConfigRecord) -> Image:
+    configs = image.broker_configs
+    if record.settings:
+        configs = configs.set(record.node, record.settings)
+    elif record.node in configs:
+        configs = configs.delete(record.node)
+    return attrs.evolve(image, broker_configs=configs)
+
+
 def _unassign(
     assigned: Map[NodeId, Map[Key, None]], node: NodeId, key: Key
 ) -> Map[NodeId, Map[Key, None]]:
@@ -206,4 +224,5 @@ _APPLY: dict[type, Callable[[Image, Any], Image]] = {
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
     ProducerIdsRecord: _producer_ids,
+    BrokerConfigRecord: _broker_config,
 }

@@ -35,6 +35,8 @@ Key: TypeAlias = tuple[str, int]
 Nodes: TypeAlias = frozenset[NodeId]
 NOBODY: Final[Nodes] = frozenset()
 EMPTY: Final[Map[Any, Any]] = Map()
+EVERY_BROKER: Final[NodeId] = -1
+"""Stands for all brokers where settings are given."""
 
 
 @attrs.frozen
@@ -87,7 +89,10 @@ class Registration:
 
 @attrs.frozen
 class TopicConfig:
-    """A topic's settings: the two that the controller lives by, and the others, unread."""
+    """A topic's settings: the two that the controller lives by, and the others, unread.
+
+    `other` may also name these two, as they were set; that tells them from defaults.
+    """
 
     min_isr: int = 1
     unclean_election: bool = False
@@ -127,6 +132,8 @@ class Image:
     floor: Floor = Floor()
     next_producer_id: ProducerId = 0
     """Every producer id below this one belongs to some broker's block."""
+    broker_configs: Map[NodeId, Map[str, str]] = EMPTY
+    """Settings of brokers, by name; those under `EVERY_BROKER` are of all who have no other."""
 
     def min_isr(self, partition: Partition) -> int:
         """Return the topic's min.insync.replicas."""
@@ -167,11 +174,16 @@ class ControllerConfig:
     default_partitions: int = 1
     default_replication_factor: int = 1
     default_min_isr: int = 1
+    default_unclean_election: bool = False
     max_brokers: int = 1_000
     max_partitions: int = 200_000
     max_new_partitions_per_command: int = 10_000
     max_items_per_command: int = 1_000
     """Topics or partitions that one command may name, and partitions that it may move."""
+    max_settings: int = 200
+    """Of one topic or broker."""
+    max_settings_chars: int = 64_000
+    """Names and values of them all together."""
     max_pending_replies: int = 1_000
     producer_id_block: int = 1_000
     """How many producer ids a broker gets at a time."""

@@ -102,9 +102,8 @@ _LAST: Final = struct.Struct("<4xi8x")
 class Snapshot(NamedTuple):
     """What was remembered when the log ended at `offset`.
 
-    Kafka's file has only the last batch of each producer. Such a one may be used when it is older
-    than any client's delivery time-out and any request's life: then nothing before it can come
-    again, and what it lacks does not matter. Until then, an older one has to be used, or none.
+    Kafka's file has only the last batch of each producer (`thin`), and that is enough: an older one
+    that comes again is known by its sequence, though not by its offset.
     """
 
     offset: Offset
@@ -133,6 +132,14 @@ def in_epoch(known: ProducerEpoch, batches: Recent, epoch: ProducerEpoch) -> Rec
 def packed(first_sequence: Sequence, last_sequence: Sequence, base_offset: Offset) -> bytes:
     """Make one batch small: 16 bytes, where a tuple of numbers takes ten times that."""
     return _BATCH.pack(first_sequence, last_sequence, base_offset)
+
+
+def thin(entries: Entries) -> Entries:
+    """Give what a snapshot keeps of its producers: of each the last batch."""
+    kept = entries.mutate()
+    for producer_id, entry in entries.items():
+        kept[producer_id] = entry._replace(packed=entry.packed[-_BATCH.size :])
+    return kept.finish()
 
 
 def with_marker(entry: Entry | None, epoch: ProducerEpoch, timestamp_ms: int) -> Entry:

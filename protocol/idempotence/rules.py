@@ -103,6 +103,22 @@ def is_next(entry: Entry, request: Request, expected: Sequence) -> bool:
     return request.first_sequence == expected
 
 
+def was_appended_before(entry: Entry, request: Request, max_sequence: Sequence) -> bool:
+    """A batch that is not remembered any more comes again: it lies behind the last one.
+
+    By less than half of the round, all of it. The sequences of an epoch have no gap, so it is in
+    the log.
+    """
+    if request.epoch != entry.epoch or not entry.packed:
+        return False
+    if entry.find(request.first_sequence, request.last_sequence) is not None:
+        return False
+    every = max_sequence + 1
+    behind = (entry.last_sequence - request.last_sequence) % every
+    length = (request.last_sequence - request.first_sequence) % every
+    return behind + length < every // 2
+
+
 def duplicate_offset(entry: Entry, request: Request, end_offset: Offset) -> Offset:
     """A duplicate is told the offset at which the batch is in the log."""
     del end_offset
@@ -208,6 +224,7 @@ class Rules:
     is_next: Callable[[Entry, Request, Sequence], bool] = is_next
     remember: Remember = remember
     duplicate_offset: Callable[[Entry, Request, Offset], Offset] = duplicate_offset
+    was_appended_before: Callable[[Entry, Request, Sequence], bool] = was_appended_before
     may_answer: Callable[[Offset, Offset], bool] = may_answer
     keeps_snapshot: Callable[[Snapshot, Offset], bool] = keeps_snapshot
     state_after_truncation: StateAfterTruncation = state_after_truncation

@@ -24,6 +24,8 @@ from protocol.types import Correlation, Offset
 
 EMPTY: Final[Map[Any, Any]] = Map()
 NOT_WRITTEN: Final[Offset] = -1
+UNKNOWN_OFFSET: Final[Offset] = -1
+"""Where a batch is that was appended, but is not remembered any more."""
 
 
 @attrs.frozen
@@ -68,7 +70,10 @@ class Pending(NamedTuple):
 
 @attrs.frozen
 class Parked:
-    """A repeated batch whose first one is in the log, but not under the high watermark yet."""
+    """A repeated batch whose first one is in the log, but not under the high watermark yet.
+
+    `end_offset` is where that ends, or something after it if its place is unknown.
+    """
 
     waiting: Waiting
     base_offset: Offset

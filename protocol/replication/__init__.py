@@ -26,6 +26,7 @@ spec is over when they are; how often a proposal was sent; the log start, which 
 the ways to stop (`status`).
 """
 
+from protocol.replication.config import ReplicaConfig
 from protocol.replication.log import EpochEnd, Log
 from protocol.replication.metadata import PartitionRecord, event_for
 from protocol.replication.replica import Replica
@@ -33,7 +34,6 @@ from protocol.replication.rules import Rules
 from protocol.replication.state import (
     Follower,
     Leader,
-    ReplicaConfig,
     ReplicaState,
     Status,
     View,

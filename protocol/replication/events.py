@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 
 from protocol.machine import Event
+from protocol.replication.config import ReplicaConfig
 from protocol.replication.log import EpochEnd
 from protocol.types import BrokerEpoch, Correlation, Epoch, NodeId, Offset, Version
 
@@ -190,6 +191,13 @@ class FetchRefused(Event):
     leader_epoch: Epoch
     error: int
     log_start_offset: Offset = 0
+
+
+@attrs.frozen
+class Configured(Event):
+    """An operator has changed settings of this replica; they are these from now on."""
+
+    config: ReplicaConfig
 
 
 @attrs.frozen

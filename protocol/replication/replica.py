@@ -13,6 +13,7 @@ from protocol.machine import Event, Handled, Machine
 from protocol.replication.actions import action
 from protocol.replication.actions.follow import admit_answer, fetch_due_ms
 from protocol.replication.actions.isr import lags_since_ms, may_expand, may_shrink
+from protocol.replication.config import ReplicaConfig
 from protocol.replication.events import (
     FetchAnswered,
     FetchDue,
@@ -26,7 +27,7 @@ from protocol.replication.events import (
 )
 from protocol.replication.log import Log
 from protocol.replication.rules import Rules
-from protocol.replication.state import Leader, ReplicaConfig, ReplicaState, is_writing
+from protocol.replication.state import Leader, ReplicaState, is_writing
 from protocol.types import BrokerEpoch, NodeId, Offset
 
 _AT_ONCE = 0
@@ -58,7 +59,14 @@ class Replica(Machine[ReplicaState, Rules]):
 
     def next_deadline(self) -> int | None:
         """Tell when something is due next, if nothing happens before; None for never."""
-        return min((at_ms for at_ms, _ in self._agenda()), default=None)
+        state = self.state
+        role = state.role
+        if state.parked or state.deferred is not None or not isinstance(role, Leader):
+            return min((at_ms for at_ms, _ in self._agenda()), default=None)
+        if role.followers or role.waiting or role.proposed is not None:
+            return min((at_ms for at_ms, _ in self._agenda()), default=None)
+        # A leader without followers, of whom nobody wants anything: asked after every batch.
+        return None
 
     def due(self, now_ms: int) -> tuple[Event, ...]:
         """Name what is due by now."""

@@ -23,6 +23,13 @@ StartAnywhere(request) == TRUE
 GapsAreFine(entry, request) == TRUE
 NextWithoutRound(entry, request) == request.seq = Last(entry.batches).seq + 1
 
+(* For WasAppendedBefore.                                                     *)
+NothingWasBefore(entry, request) == FALSE
+AnythingWasBefore(entry, request) ==
+    /\ request.epoch = entry.epoch
+    /\ entry.batches # <<>>
+    /\ \A i \in DOMAIN entry.batches : entry.batches[i].seq # request.seq
+
 (* For Remember.                                                              *)
 RememberOne(entry, batch) ==
     [epoch |-> batch.epoch, batches |-> <<[seq |-> batch.seq, offset |-> batch.offset]>>]

@@ -175,7 +175,8 @@ class Producers:
 
         Told before a replay, it also keeps old transactions from piling up.
         """
-        self._high_watermark = max(self._high_watermark, high_watermark)
+        if high_watermark > self._high_watermark:
+            self._high_watermark = high_watermark
         while self._completed and self._completed[0].last_offset < self._high_watermark:
             self._completed.popleft()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocol.controller.actions import (
     brokers,
+    configs,
     lifecycle,
     partitions,
     producers,
@@ -15,6 +16,7 @@ from protocol.controller.actions.table import action
 __all__ = [
     "action",
     "brokers",
+    "configs",
     "lifecycle",
     "partitions",
     "producers",

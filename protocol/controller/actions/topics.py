@@ -1,25 +1,18 @@
-"""Topics: created, grown, configured, deleted.
+"""Topics: created, grown, deleted.
 
-A command that names several topics does or refuses each on its own; none is ever half done.
-
-When a topic's min ISR changes, each of its partitions gets a new version with it. So an ISR change
-that a leader had proposed from the record before is refused: that leader may still count by the old
-min ISR, and would let the high watermark pass a replica that the controller, counting by the new
-one, takes to have everything (the ELR).
+A command that names several topics does or refuses each on its own; none is ever half done. Their
+settings change in `configs`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-
-import attrs
+from collections.abc import Iterable, Mapping
 
 from protocol.controller.actions.table import Answer, Draft, RefusedError, command
-from protocol.controller.decisions import change_isr, first_of
+from protocol.controller.decisions import first_of
 from protocol.controller.effects import ItemResult, Results
 from protocol.controller.events import (
-    AlterTopicConfig,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -27,14 +20,12 @@ from protocol.controller.events import (
 )
 from protocol.controller.placement import Placer
 from protocol.controller.records import (
-    ConfigRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
 from protocol.controller.rules import ControllerRules
 from protocol.controller.state import (
-    NOBODY,
     ControllerConfig,
     ControllerState,
     Image,
@@ -115,9 +106,12 @@ def _create(config: ControllerConfig, draft: Draft, new: NewTopic) -> Assignment
         valid_replicas(draft.image, replicas, min_isr=1)
         _can_begin(draft.image, replicas)
     factor = min(map(len, assignment))
-    min_isr = min(config.default_min_isr, factor) if new.min_isr is None else new.min_isr
-    _valid_min_isr(min_isr, factor)
-    settings = TopicConfig(min_isr, new.unclean_election, new.other)
+    min_isr = usual_min_isr(config, factor) if new.min_isr is None else new.min_isr
+    valid_min_isr(min_isr, factor)
+    bounded_settings(config, new.other)
+    unclean = new.unclean_election
+    unclean = config.default_unclean_election if unclean is None else unclean
+    settings = TopicConfig(min_isr, unclean, new.other)
     draft.add(TopicRecord(new.name, new.id, settings))
     _add_partitions(draft, new.name, 0, assignment)
     return assignment
@@ -147,11 +141,28 @@ def _place(placer: Placer, count: int, factor: int) -> Assignment:
     return tuple(placer.place(factor) for _ in range(count))
 
 
-def _valid_min_isr(min_isr: int, factor: int) -> None:
+def usual_min_isr(config: ControllerConfig, factor: int) -> int:
+    """Return the min ISR of a topic that has none of its own: never more than it has replicas."""
+    return min(config.default_min_isr, factor)
+
+
+def valid_min_isr(min_isr: int, factor: int) -> None:
+    """Refuse a min ISR that no partition, or not every one, could reach."""
     if not 1 <= min_isr <= factor:
         raise RefusedError(
             ErrorCode.INVALID_CONFIG,
             f"min.insync.replicas {min_isr} is not between 1 and the number of replicas, {factor}",
+        )
+
+
+def bounded_settings(limits: ControllerConfig, settings: Mapping[str, str]) -> None:
+    """Refuse more settings than a topic or a broker may have."""
+    chars = sum(len(name) + len(value) for name, value in settings.items())
+    if len(settings) > limits.max_settings or chars > limits.max_settings_chars:
+        raise RefusedError(
+            ErrorCode.INVALID_CONFIG,
+            f"{len(settings)} settings of {chars} characters, at most {limits.max_settings} "
+            f"of {limits.max_settings_chars}",
         )
 
 
@@ -206,7 +217,7 @@ def create_partitions(
     event: CreatePartitions,
     now_ms: int,  # noqa: ARG001
 ) -> Answer:
-    """Let a topic grow; the reply is the new partitions' assignment."""
+    """Let a topic grow; the reply is the new partitions' assignment, or what it would be."""
     draft = Draft(state.image)
     topic = known_topic(draft.image, event.topic)
     if any(partition.reassigning for partition in draft.image.of_topic(topic)):
@@ -228,6 +239,8 @@ def create_partitions(
     for replicas in assignment:
         valid_replicas(draft.image, replicas, topic.config.min_isr)
         _can_begin(draft.image, replicas)
+    if event.validate_only:
+        return Answer(draft, assignment, at_once=True)
     _add_partitions(draft, topic.name, topic.partitions, assignment)
     return Answer(draft, assignment)
 
@@ -251,35 +264,3 @@ def delete_topics(
         except RefusedError as refused:
             results.append(ItemResult(name, refused.error, refused.message))
     return Answer(draft, Results(tuple(results)), at_once=not draft.records)
-
-
-@command("AlterTopicConfig", AlterTopicConfig)
-def alter_topic_config(
-    rules: ControllerRules,
-    state: ControllerState,
-    event: AlterTopicConfig,
-    now_ms: int,  # noqa: ARG001
-) -> Answer:
-    """Change a topic's settings; the reply is the `TopicConfig` as it is now."""
-    draft = Draft(state.image)
-    topic = known_topic(draft.image, event.topic)
-    other = topic.config.other
-    for name, value in event.other.items():
-        if value is not None:
-            other = other.set(name, value)
-        elif name in other:
-            other = other.delete(name)
-    old = topic.config
-    min_isr = old.min_isr if event.min_isr is None else event.min_isr
-    unclean = old.unclean_election if event.unclean_election is None else event.unclean_election
-    config = attrs.evolve(old, min_isr=min_isr, unclean_election=unclean, other=other)
-    if config == old:
-        return Answer(draft, config)
-    factor = min(len(partition.target) for partition in draft.image.of_topic(topic))
-    _valid_min_isr(min_isr, factor)
-    draft.add(ConfigRecord(topic.name, config))
-    if min_isr != old.min_isr:
-        for partition in draft.image.of_topic(topic):
-            changed = change_isr(rules, partition, partition.isr, NOBODY, min_isr)
-            draft.change(partition, changed)
-    return Answer(draft, config)

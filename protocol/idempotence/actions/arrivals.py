@@ -12,6 +12,7 @@ from protocol.idempotence.fold import NO_EPOCH, Entry, ProducerEpoch, packed
 from protocol.idempotence.rules import Rules
 from protocol.idempotence.state import (
     NOT_WRITTEN,
+    UNKNOWN_OFFSET,
     Parked,
     Pending,
     SequencesState,
@@ -26,7 +27,10 @@ from protocol.types import Offset
 @action(
     "Arrive",
     BatchArrived,
-    mirrors=("AppendBatch", "DuplicateAck", "RejectOutOfOrder", "RejectUnknown", "RejectFenced"),
+    mirrors=(
+        *("AppendBatch", "DuplicateAck", "OlderDuplicate"),
+        *("RejectOutOfOrder", "RejectUnknown", "RejectFenced"),
+    ),
 )
 def arrive(
     rules: Rules, state: SequencesState, event: BatchArrived, now_ms: int
@@ -43,6 +47,8 @@ def arrive(
     elif len(state.entries) >= state.config.max_producers:
         return _refused(state, event, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     if not _fits(rules, state, known, event):
+        if known is not None and _was_before(rules, state, known, event):
+            return _again_unremembered(rules, state, event, now_ms)
         return _refused(state, event, _gap(known))
     pending = Pending(
         event.correlation, event.epoch, event.first_sequence, event.last_sequence, known
@@ -62,6 +68,10 @@ def _fits(rules: Rules, state: SequencesState, known: Entry | None, event: Batch
         return rules.may_start(event)
     expected = rules.next_sequence(known.last_sequence, state.config.max_sequence)
     return rules.is_next(known, event, expected)
+
+
+def _was_before(rules: Rules, state: SequencesState, known: Entry, event: BatchArrived) -> bool:
+    return rules.was_appended_before(known, event, state.config.max_sequence)
 
 
 def _gap(known: Entry | None) -> ErrorCode:
@@ -95,6 +105,32 @@ def _again(
 ) -> tuple[SequencesState, Effects]:
     """Answer a batch that came before, once the first one of it is committed."""
     waiting = Waiting(event.correlation, event.acks_all, now_ms + event.timeout_ms)
+    joined = _join_pending(state, event, waiting)
+    if joined is not None:
+        return joined
+    entry = state.entries[event.producer_id]
+    base_offset = rules.duplicate_offset(entry, event, state.end_offset)
+    end_offset = base_offset + record_count(state, event)
+    return answer_or_park(rules, state, waiting, base_offset, end_offset)
+
+
+def _again_unremembered(
+    rules: Rules, state: SequencesState, event: BatchArrived, now_ms: int
+) -> tuple[SequencesState, Effects]:
+    """Answer a batch that is somewhere before those remembered, once these are committed."""
+    waiting = Waiting(event.correlation, event.acks_all, now_ms + event.timeout_ms)
+    joined = _join_pending(state, event, waiting)
+    if joined is not None:
+        return joined
+    entry = state.entries.get(event.producer_id)
+    later = entry.batches[0].base_offset + 1 if entry and entry.packed else state.end_offset
+    return answer_or_park(rules, state, waiting, UNKNOWN_OFFSET, later)
+
+
+def _join_pending(
+    state: SequencesState, event: BatchArrived, waiting: Waiting
+) -> tuple[SequencesState, Effects] | None:
+    """Let somebody wait for the first batch of theirs, if that is being written."""
     queue = state.pending.get(event.producer_id, ())
     for number, pending in enumerate(queue):
         if _is_same(pending, event):
@@ -103,10 +139,7 @@ def _again(
             joined = pending._replace(waiting=(*pending.waiting, waiting))
             queue = (*queue[:number], joined, *queue[number + 1 :])
             return with_pending(state, state.pending.set(event.producer_id, queue)), NOTHING
-    entry = state.entries[event.producer_id]
-    base_offset = rules.duplicate_offset(entry, event, state.end_offset)
-    end_offset = base_offset + record_count(state, event)
-    return answer_or_park(rules, state, waiting, base_offset, end_offset)
+    return None
 
 
 def record_count(state: SequencesState, batch: BatchArrived | Pending) -> int:
@@ -128,8 +161,15 @@ def answer_or_park(
 ) -> tuple[SequencesState, Effects]:
     """Tell somebody where their batch is, now or when it is committed, as they wished."""
     if not waiting.acks_all or rules.may_answer(end_offset, state.high_watermark):
-        return state, (AlreadyAppended(waiting.correlation, base_offset),)
+        return state, (already_appended(waiting, base_offset),)
     if count_parked(state) >= state.config.max_parked:
         return state, (Refuse(waiting.correlation, ErrorCode.THROTTLING_QUOTA_EXCEEDED),)
     parked = (*state.parked, Parked(waiting, base_offset, end_offset))
     return attrs.evolve(state, parked=parked), NOTHING
+
+
+def already_appended(waiting: Waiting, base_offset: Offset) -> AlreadyAppended | Refuse:
+    """Tell somebody that their batch is in the log, and where if that is known."""
+    if base_offset == UNKNOWN_OFFSET:
+        return Refuse(waiting.correlation, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    return AlreadyAppended(waiting.correlation, base_offset)

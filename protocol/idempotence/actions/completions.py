@@ -7,9 +7,14 @@ from collections.abc import Iterable
 import attrs
 
 from protocol.errors import ErrorCode
-from protocol.idempotence.actions.arrivals import answer_or_park, record_count, remembered
+from protocol.idempotence.actions.arrivals import (
+    already_appended,
+    answer_or_park,
+    record_count,
+    remembered,
+)
 from protocol.idempotence.actions.table import action
-from protocol.idempotence.effects import AlreadyAppended, Refuse
+from protocol.idempotence.effects import Refuse
 from protocol.idempotence.events import (
     AppendsRefused,
     BatchAppended,
@@ -142,7 +147,7 @@ def commit(
     if high_watermark <= state.high_watermark:
         return state, NOTHING
     done = [each for each in state.parked if rules.may_answer(each.end_offset, high_watermark)]
-    answers = tuple(AlreadyAppended(each.waiting.correlation, each.base_offset) for each in done)
+    answers = tuple(already_appended(each.waiting, each.base_offset) for each in done)
     kept = tuple(each for each in state.parked if each not in done) if done else state.parked
     after = SequencesState(
         state.config,

@@ -11,6 +11,7 @@ import attrs
 from protocol.errors import ErrorCode
 from protocol.machine import Effect
 from protocol.replication.effects import ProduceDone, Refuse, SendEntries
+from protocol.replication.log import Log
 from protocol.replication.rules import Rules
 from protocol.replication.state import (
     Leader,
@@ -24,24 +25,36 @@ from protocol.types import Offset
 
 
 def advance_high_watermark(
-    rules: Rules, state: ReplicaState, leader: Leader, effects: list[Effect]
+    rules: Rules,
+    state: ReplicaState,
+    leader: Leader,
+    effects: list[Effect],
+    log: Log | None = None,
 ) -> ReplicaState:
-    """Let the high watermark follow what the maximal ISR has; serve who waited for that."""
+    """Let the high watermark follow what the maximal ISR has; serve who waited for that.
+
+    `leader`, and `log` if it is given, take the place of what the state has.
+    """
+    log = log or state.log
     view, high_watermark = state.view, state.high_watermark
     if rules.may_advance_high_watermark(view, state.config.min_isr):
-        high_watermark = max(high_watermark, _in_sync_end(rules, state, leader))
-    done = rules.acknowledged_up_to(state.log.end_offset, high_watermark)
+        in_sync_end = _in_sync_end(rules, state, leader, log.end_offset)
+        if in_sync_end > high_watermark:
+            high_watermark = in_sync_end
+    done = rules.acknowledged_up_to(log.end_offset, high_watermark)
     if leader.waiting and leader.waiting[0].end_offset <= done:
-        leader = _acknowledge(leader, done, state.log.start_offset, effects)
-    if leader is not state.role or high_watermark != state.high_watermark:
-        state = with_role(state, leader, state.log, high_watermark)
+        leader = _acknowledge(leader, done, log.start_offset, effects)
+    if leader is not state.role or log is not state.log or high_watermark != state.high_watermark:
+        state = with_role(state, leader, log, high_watermark)
     return answer_parked(rules, state, effects) if state.parked else state
 
 
-def _in_sync_end(rules: Rules, state: ReplicaState, leader: Leader) -> Offset:
-    """Find the offset up to which everyone has the log whom the high watermark waits for."""
+def _in_sync_end(rules: Rules, state: ReplicaState, leader: Leader, end: Offset) -> Offset:
+    """Find the offset up to which everyone has the log whom the high watermark waits for.
+
+    `end` is that of the leader's own log.
+    """
     waited_for = rules.high_watermark_isr(state.view)
-    end = state.log.end_offset
     counted = 1 if state.node in waited_for else 0
     for follower in leader.followers:
         if follower.node in waited_for:
@@ -127,10 +140,17 @@ def answer_to(rules: Rules, state: ReplicaState, parked: Parked) -> SendEntries 
 
 
 def abandon(state: ReplicaState, error: ErrorCode, effects: list[Effect]) -> None:
-    """Tell all who wait that nobody will serve them here."""
+    """Tell all who wait that nobody will serve them here.
+
+    A client takes NOT_LEADER_OR_FOLLOWER for an assurance that its batch was not written. Those who
+    wait here have one in the log, which the next leader may well have too: to them it is as if the
+    answer had not come in time.
+    """
     role = state.role
     if isinstance(role, Leader):
-        effects.extend(refusals((*role.waiting, *role.writes), error))
+        in_doubt = error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        told = ErrorCode.REQUEST_TIMED_OUT if in_doubt else error
+        effects.extend(refusals((*role.waiting, *role.writes), told))
     effects.extend(Refuse(parked.correlation, error) for parked in state.parked)
 
 

@@ -23,6 +23,7 @@ from protocol.replication.state import (
     Leader,
     ReplicaState,
     Waiting,
+    with_followers,
     with_queues,
     with_role,
 )
@@ -99,18 +100,35 @@ def _refused(
 
 
 def finish_append(
-    rules: Rules, state: ReplicaState, leader: Leader, end_offset: Offset
+    rules: Rules, state: ReplicaState, leader: Leader, end_offset: Offset, now_ms: int
 ) -> tuple[ReplicaState, Effects]:
     """A batch is in the leader's log: the spec's `Produce`."""
     if not leader.writes or leader.writes[0].end_offset != end_offset:
         raise ValueError(f"no write of this leader ends at {end_offset}")
     write = leader.writes[0]
     effects: list[Effect] = []
-    leader = _after_write(leader, write, state, effects)
+    leader = _after_write(_with_waiters_caught_up(state, leader, now_ms), write, state, effects)
     log = appended(state.log, state.view.epoch, end_offset)
-    state = with_role(state, leader, log, state.high_watermark)
     state = arrived(state, write.size_bytes)
-    return advance_high_watermark(rules, state, leader, effects), tuple(effects)
+    return advance_high_watermark(rules, state, leader, effects, log), tuple(effects)
+
+
+def _with_waiters_caught_up(state: ReplicaState, leader: Leader, now_ms: int) -> Leader:
+    """A follower that waits at the end of the log has had all there was until just now.
+
+    Without this, one that waits for long would seem to lag as soon as something arrives.
+    """
+    if not state.parked:
+        return leader
+    end = state.log.end_offset
+    waiters = {each.follower for each in state.parked if each.offset >= end}
+    if waiters.isdisjoint(each.node for each in leader.followers):
+        return leader
+    followers = tuple(
+        attrs.evolve(each, caught_up_ms=now_ms) if each.node in waiters else each
+        for each in leader.followers
+    )
+    return with_followers(leader, followers)
 
 
 def _after_write(

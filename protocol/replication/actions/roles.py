@@ -18,6 +18,7 @@ from protocol.replication.effects import ForgetLog, Truncate
 from protocol.replication.events import (
     BecameFollower,
     BecameLeader,
+    Configured,
     Deleted,
     IsrLearned,
     Resigned,
@@ -148,6 +149,21 @@ def _defer(state: ReplicaState, event: IsrLearned) -> tuple[ReplicaState, Effect
     if waiting is None or (isinstance(waiting, IsrLearned) and waiting.version < event.version):
         return attrs.evolve(state, deferred=event), NOTHING
     return state, NOTHING
+
+
+@action("Configure", Configured, mirrors=())
+def configure(
+    rules: Rules, state: ReplicaState, event: Configured, now_ms: int
+) -> tuple[ReplicaState, Effects]:
+    """Take over new settings; with a lower min ISR, what waited for more may be committed now."""
+    del now_ms
+    if event.config == state.config:
+        return state, NOTHING
+    state = attrs.evolve(state, config=event.config)
+    effects: list[Effect] = []
+    if isinstance(state.role, Leader):
+        state = advance_high_watermark(rules, state, state.role, effects)
+    return state, tuple(effects)
 
 
 @action("Resign", Resigned, mirrors=())

@@ -30,9 +30,8 @@ def finish_appending(
     rules: Rules, state: ReplicaState, event: Appended, now_ms: int
 ) -> tuple[ReplicaState, Effects]:
     """A producer's batch is in the log; or, at a follower, what it fetched is."""
-    del now_ms
     if isinstance(state.role, Leader):
-        return finish_append(rules, state, state.role, event.end_offset)
+        return finish_append(rules, state, state.role, event.end_offset, now_ms)
     if isinstance(state.role, Follower):
         return complete_write(rules, state, state.role, event.end_offset)
     return state, NOTHING

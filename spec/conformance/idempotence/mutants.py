@@ -40,6 +40,14 @@ def next_without_round(entry: Entry, request: Request, expected: int) -> bool:
     return request.first_sequence == entry.last_sequence + 1
 
 
+def anything_was_before(entry: Entry, request: Request, max_sequence: int) -> bool:
+    """What is not remembered is taken for older, also where it is newer."""
+    del max_sequence
+    if request.epoch != entry.epoch or not entry.packed:
+        return False
+    return entry.find(request.first_sequence, request.last_sequence) is None
+
+
 def remember_one(known: int, batches: bytes, epoch: int, batch: bytes, limit: int) -> bytes:
     """KAFKA-5494. The last batch is thought to be enough."""
     del known, batches, epoch, limit
@@ -96,6 +104,8 @@ WRONG_RULES: Mapping[str, Callable[..., Any]] = {
     "StartAnywhere": _always,
     "GapsAreFine": _always,
     "NextWithoutRound": next_without_round,
+    "NothingWasBefore": _never,
+    "AnythingWasBefore": anything_was_before,
     "RememberOne": remember_one,
     "RememberAcrossEpochs": remember_across_epochs,
     "DuplicateAtLogEnd": lambda entry, request, end_offset: end_offset,

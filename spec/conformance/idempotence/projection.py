@@ -40,7 +40,7 @@ class Projection:
             ("log", leader.log, self._log),
             ("hw", leader.state.high_watermark, lambda hw: hw),
             ("pstate", leader.state.entries, self._entries),
-            ("waiting", leader.all_waiting, self._known),
+            ("waiting", leader.all_waiting, self._waiting),
             ("snap", world.snapshot, self._snapshot),
             ("used", world.used, _used),
             ("acked", world.acked, self._known),
@@ -105,6 +105,19 @@ class Projection:
 
     def _snapshot(self, snapshot: Snapshot) -> Function:
         return Function({"offset": snapshot.offset, "entries": self._entries(snapshot.entries)})
+
+    def _waiting(self, waiting: frozenset[Known]) -> frozenset[Value]:
+        return frozenset(
+            Function(
+                {
+                    "producer": self._name(each.producer),
+                    "id": each.batch,
+                    "offset": each.offset,
+                    "result": each.result,
+                }
+            )
+            for each in waiting
+        )
 
     def _known(self, known: frozenset[Known]) -> frozenset[Value]:
         return frozenset(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from protocol.idempotence import Batch, Entry
 from protocol.idempotence.client_state import Standing
+from protocol.idempotence.state import UNKNOWN_OFFSET
 from spec.conformance.idempotence.constants import Constants
 from spec.conformance.idempotence.world import Answer, Known, Request, World, Written, number_of
 from spec.conformance.system import Label
@@ -18,7 +19,8 @@ def type_ok(constants: Constants, world: World) -> bool:
     """Numbers are within the bounds that the model allows."""
     leader = world.leader
     offsets = range(constants.max_batches * len(constants.producers) + 1)
-    known = leader.all_waiting | world.acked
+    told = {each for each in world.acked if each.offset != UNKNOWN_OFFSET}
+    known = leader.all_waiting | told
     return (
         all(_client_ok(constants, world, number) for number in _numbers(constants))
         and all(_entry_ok(constants, each) for each in leader.state.entries.values())
@@ -114,25 +116,37 @@ def seq_contiguous(constants: Constants, world: World) -> bool:
 
 
 def _last_batches(
-    constants: Constants, world: World, number: int, start: int
+    constants: Constants, world: World, number: int, start: int, snapshot: int
 ) -> tuple[int, tuple[Batch, ...]] | None:
-    """Look at the log from an offset on: the last batches of a producer's last epoch."""
+    """Look at the log from an offset on: the last batches of a producer's last epoch.
+
+    Of those before the snapshot, only the last one.
+    """
     mine = [(at, each) for at, each in _of(world, number) if at >= start]
     if not mine:
         return None
     epoch = mine[-1][1].epoch
+    older = [(at, each) for at, each in mine if at < snapshot]
+    mine = [*older[-1:], *mine[len(older) :]]
     batches = [Batch(each.sequence, each.sequence, at) for at, each in mine if each.epoch == epoch]
     return epoch, tuple(batches[-constants.remembered :])
 
 
 def producer_state_is_fold(constants: Constants, world: World) -> bool:
-    """The leader remembers what its log says; of who was forgotten, what some end of it says."""
+    """The leader remembers what its log says; of who was forgotten, what some end of it says.
+
+    Less what a snapshot did not keep.
+    """
+    end = len(world.leader.log)
+    snapshots = range(end + 1 if world.used.snapshots else 1)
     for number in _numbers(constants):
         entry = world.leader.state.entries.get(number)
         known = None if entry is None else (entry.epoch, entry.batches)
-        last = len(world.leader.log) if number in world.forgotten else 0
+        last = end if number in world.forgotten else 0
         if all(
-            known != _last_batches(constants, world, number, start) for start in range(last + 1)
+            known != _last_batches(constants, world, number, start, snapshot)
+            for start in range(last + 1)
+            for snapshot in snapshots
         ):
             return False
     return True
@@ -149,7 +163,7 @@ def acked_not_lost(constants: Constants, world: World) -> bool:
 def dup_ack_same_offset(constants: Constants, world: World) -> bool:
     """A batch is acknowledged, the first time or again, with the offset at which it is."""
     del constants
-    told = set(world.acked)
+    told = {each for each in world.acked if each.offset != UNKNOWN_OFFSET}
     for each in world.messages:
         if isinstance(each, Answer) and each.result == "ok":
             told.add(Known(each.producer, each.batch, each.offset))
@@ -158,6 +172,16 @@ def dup_ack_same_offset(constants: Constants, world: World) -> bool:
         0 <= each.offset < len(log)
         and (log[each.offset].producer, log[each.offset].batch) == (each.producer, each.batch)
         for each in told
+    )
+
+
+def offset_is_told(constants: Constants, world: World) -> bool:
+    """Without a snapshot, who is told that a batch is in the log is told where."""
+    del constants
+    if world.used.snapshots:
+        return True
+    return all(each.offset != UNKNOWN_OFFSET for each in world.acked) and not any(
+        isinstance(each, Answer) and each.result == "duplicate" for each in world.messages
     )
 
 
@@ -219,6 +243,7 @@ INVARIANTS: dict[str, Invariant] = {
     "ProducerStateIsFold": producer_state_is_fold,
     "AckedNotLost": acked_not_lost,
     "DupAckSameOffset": dup_ack_same_offset,
+    "OffsetIsTold": offset_is_told,
     "NoNeedlessBump": no_needless_bump,
     "NoNeedlessFailure": no_needless_failure,
     "AnswersAreAwaited": answers_are_awaited,
@@ -235,6 +260,7 @@ _FAIR = frozenset(
         "InitEpoch",
         "AppendBatch",
         "DuplicateAck",
+        "OlderDuplicate",
         "RejectOutOfOrder",
         "RejectUnknown",
         "RejectFenced",

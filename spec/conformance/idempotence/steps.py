@@ -32,8 +32,10 @@ from protocol.idempotence.events import (
     ProducerIdle,
     RequestAbandoned,
 )
-from protocol.idempotence.fold import NO_SNAPSHOT
+from protocol.idempotence.fold import NO_SNAPSHOT, thin
+from protocol.idempotence.state import UNKNOWN_OFFSET
 from protocol.machine import Effects
+from protocol.types import Correlation
 from spec.conformance.idempotence.constants import Constants
 from spec.conformance.idempotence.machines import (
     FOREVER_MS,
@@ -62,6 +64,7 @@ Messages: TypeAlias = frozenset[Message]
 
 RESULTS = {
     ErrorCode.NONE: "ok",
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "duplicate",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "notLeader",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "outOfOrder",
     ErrorCode.UNKNOWN_PRODUCER_ID: "unknownProducer",
@@ -69,6 +72,7 @@ RESULTS = {
 }
 ERRORS = {result: error for error, result in RESULTS.items()}
 _REFUSALS = {
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "OlderDuplicate",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "RejectOutOfOrder",
     ErrorCode.UNKNOWN_PRODUCER_ID: "RejectUnknown",
     ErrorCode.INVALID_PRODUCER_EPOCH: "RejectFenced",
@@ -206,7 +210,7 @@ class Steps:
             )
             reaction = self.machines.leader(world.leader, event)
             refused = [each for each in reaction.effects if isinstance(each, Refuse)]
-            name = "AppendBatch" if reaction.appended else "DuplicateAck"
+            name = "AppendBatch" if reaction.appended else _repeated(reaction, event.correlation)
             name = _REFUSALS[refused[0].error] if refused else name
             yield (name, (number,)), self._arrived(world, request, reaction)
 
@@ -289,7 +293,7 @@ class Steps:
             return
         if world.snapshot.offset < end_offset:
             used = attrs.evolve(world.used, snapshots=world.used.snapshots + 1)
-            snapshot = Snapshot(end_offset, world.leader.state.entries)
+            snapshot = Snapshot(end_offset, thin(world.leader.state.entries))
             yield ("TakeSnapshot", ()), attrs.evolve(world, snapshot=snapshot, used=used)
 
     def _restart(self, world: World) -> Successors:
@@ -334,3 +338,11 @@ def _reacted(
     clients = list(world.clients)
     clients[number - 1] = Client(reaction.state, client.sent)
     return attrs.evolve(world, clients=tuple(clients), messages=sent, acked=acked, **changes)
+
+
+def _repeated(reaction: LeaderReaction, correlation: Correlation) -> str:
+    """Name the step of a batch that is known, and whose sender may have to wait."""
+    for each in reaction.leader.state.parked:
+        if each.waiting.correlation == correlation and each.base_offset == UNKNOWN_OFFSET:
+            return "OlderDuplicate"
+    return "DuplicateAck"

@@ -8,6 +8,7 @@ import attrs
 
 from protocol.idempotence import ClientState, LogBatch, SequencesState, Snapshot
 from protocol.idempotence.fold import NO_SNAPSHOT
+from protocol.idempotence.state import UNKNOWN_OFFSET
 from protocol.types import Correlation
 
 
@@ -56,11 +57,15 @@ def number_of(batch: Correlation) -> int:
 
 
 class Known(NamedTuple):
-    """A batch and its offset: one that waits to be committed, or one that was acknowledged."""
+    """A batch and its offset: one that waits to be committed, or one that was acknowledged.
+
+    Who waits with the `result` "duplicate" waits for an offset after that of its batch.
+    """
 
     producer: int
     batch: int
     offset: int
+    result: str = "ok"
 
 
 class Written(NamedTuple):
@@ -97,7 +102,11 @@ class Leader:
         repeated = []
         for each in self.state.parked:
             who = sender(each.waiting.correlation)
-            repeated.append(Known(who.producer, who.batch, each.base_offset))
+            if each.base_offset == UNKNOWN_OFFSET:
+                until = each.end_offset - 1
+                repeated.append(Known(who.producer, who.batch, until, "duplicate"))
+            else:
+                repeated.append(Known(who.producer, who.batch, each.base_offset))
         return self.waiting.union(repeated)
 
     def batches(self, end: int | None = None) -> tuple[LogBatch, ...]:

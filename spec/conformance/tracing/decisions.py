@@ -78,6 +78,8 @@ class Decisions:
 
     def _connect(self, learner: Item, decision: _Decision) -> None:
         self._order.hard(decision.item, learner)
+        learner.after.append(decision.item)
+        learner.learned = decision.item
         decision.learners.append(learner)
         if decision.next is not None:
             self._order.soft(learner, decision.next)

@@ -27,6 +27,11 @@ class Item:
     `unchanged`: the state afterwards is that of the line before. `unsent`: it refers to a message
     or a decision that the trace does not have. `first` and `last` are its steps' places, once they
     have one.
+
+    `learned` is the decision that is learned here, `same` a proposal to change nothing. Of a
+    restart, `found` is the line that tells what the disk has kept, if not `restarted` then one
+    after more restarts; and what had been written, but was not told before: `untold`, a leader's
+    batches by where they begin and end, or `untold_fetch`, whose answer a follower had written.
     """
 
     position: int
@@ -41,6 +46,11 @@ class Item:
     first: int | None = None
     last: int | None = None
     restarted: Line | None = None
+    found: Line | None = None
+    learned: Item | None = None
+    same: bool = False
+    untold: tuple[tuple[int, int], ...] = ()
+    untold_fetch: str | None = None
     after: list[Item | None] = attrs.field(factory=list)
     then: list[Item] = attrs.field(factory=list)
     rather_then: list[Item] = attrs.field(factory=list)
@@ -57,6 +67,7 @@ class Item:
         self.rather_then.clear()
         self.late.clear()
         self.fetches.clear()
+        self.learned = None
 
     @property
     def only_repeats(self) -> bool:
@@ -72,9 +83,13 @@ class Item:
 
 @attrs.define(eq=False)
 class Sent:
-    """A message: its sender's last step before it, the first after it, and who counted it."""
+    """A message: its sender's last step before it, the first after it, and who counted it.
+
+    `same`: a proposal of the ISR as it is.
+    """
 
     after: Item | None
+    same: bool = False
     until: Item | None = None
     counted: list[Item] = attrs.field(factory=list)
 

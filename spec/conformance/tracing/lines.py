@@ -18,7 +18,7 @@ from spec.runner.errors import RunnerError
 
 Partition: TypeAlias = tuple[str, int]
 
-_MAX_LINE_CHARS = 1 << 20
+MAX_LINE_CHARS = 1 << 20
 
 
 class TraceError(RunnerError):
@@ -41,6 +41,9 @@ class Line:
     sent: tuple[str, ...] = ()
     acked: tuple[int, ...] = ()
     refused: bool = False
+    writing: int | None = None
+    offset: int | None = None
+    begins: tuple[int, int] | None = None
 
     @property
     def who(self) -> str:
@@ -53,7 +56,7 @@ def read_trace(path: Path) -> Iterator[Line]:
     try:
         with path.open(encoding="utf-8") as file:
             number = 0
-            while text := file.readline(_MAX_LINE_CHARS):
+            while text := file.readline(MAX_LINE_CHARS):
                 number += 1
                 if text.strip():
                     yield parse_line(text, f"{path.name}:{number}")
@@ -71,6 +74,11 @@ def parse_line(text: str, where: str) -> Line:
         raise TraceError(f"{where}: is not JSON") from None
     if not isinstance(data, dict):
         raise TraceError(f"{where}: is not a JSON object")
+    return line_of(data, where)
+
+
+def line_of(data: dict[str, Any], where: str) -> Line:
+    """Make a line of a JSON object, strictly."""
     if data.get("format") != FORMAT:
         raise TraceError(f"{where}: has format {data.get('format')!r}, and this reads {FORMAT}")
     try:
@@ -139,6 +147,9 @@ def _line(data: dict[str, Any], where: str) -> Line:
         tuple(_texts(data, "sent")),
         tuple(_numbers(data, "acked")) if "acked" in data else (),
         "refused" in data,
+        _field(data, "writing", int) if "writing" in data else None,
+        _field(data, "offset", int) if "offset" in data else None,
+        _pair(data["begins"], "begins") if "begins" in data else None,
     )
 
 
@@ -201,6 +212,7 @@ def _node(text: str) -> None:
         raise _BadFieldError(f"{text!r} is not a broker's number")
 
 
-def _pair(value: object, name: str) -> None:
+def _pair(value: object, name: str) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(x, int) for x in value):
         raise _BadFieldError(f"{name} has {value!r}, not a pair of numbers")
+    return value[0], value[1]

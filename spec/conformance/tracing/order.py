@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
+from itertools import pairwise
 from typing import Any
 
 from protocol.controller.trace import CONTROLLER
@@ -24,6 +25,7 @@ from spec.conformance.tracing.lines import Line
 
 _LEARNING = ("BecomeLeader", "BecomeFollower", "LearnIsr")
 _RESTARTS = ("CleanRestart", "LossyRestart")
+_PROPOSING = ("ExpandIsr", "ShrinkIsr")
 
 
 class Order:
@@ -43,14 +45,18 @@ class Order:
         self._answers: OrderedDict[str, tuple[Item, Fetch]] = OrderedDict()
         self._takers: dict[str, Item] = {}
         self._answered: dict[int, str] = {}
-        self._restarts: dict[int, tuple[int, Item]] = {}
+        self._restarts: dict[int, list[tuple[int, Item]]] = {}
+        self._writing: dict[int, list[int]] = {}
+        self._same: set[int] = set()
         self._decisions = Decisions(self)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if line.node != CONTROLLER and line.steps and line.steps[0]["name"] == "Restart":
             self._return(line)
-        elif line.steps:
+            return
+        self._note_writing(line)
+        if line.steps:
             item = self._new_item(line)
             self._link(item)
             self._note(line, item)
@@ -74,7 +80,7 @@ class Order:
     def give_up(self) -> bool:
         """Nothing more will be fed: let the first of those go that refer to what is not there."""
         if self._restarts:
-            self._without_line(next(iter(self._restarts)))
+            self._resume(next(iter(self._restarts)), None)
             return True
         if not self._unresolved:
             return False
@@ -159,8 +165,13 @@ class Order:
 
     def _note(self, line: Line, after: Item | None) -> None:
         """Remember what a line sent, or which answer it is about to write."""
+        if line.action == "RejectIsr":
+            # It was refused, and asks for no change instead; copies of that are the same.
+            self._same.add(line.node)
+        elif any(step["name"] in _PROPOSING for step in line.steps):
+            self._same.discard(line.node)
         for name in line.sent:
-            sent = self._sent[name] = Sent(after)
+            sent = self._sent[name] = Sent(after, line.node in self._same)
             forget(self._sent)
             self._open.setdefault(line.node, []).append(sent)
             for item, fetch in self._wanted.pop(name, []):
@@ -203,8 +214,7 @@ class Order:
         forget(self._answers)
         taker = self._takers.pop(name, None)
         if taker is not None:
-            fetch.taken_by = taker
-            self.hard(item, taker)
+            self._take_answer(item, fetch, taker)
             self.found(taker)
 
     def _want(self, item: Item, name: str, fetch: Fetch | None) -> None:
@@ -220,6 +230,7 @@ class Order:
         self.hard(sent.after, item)
         item.after.append(sent.after)
         if fetch is None:
+            item.same = sent.same
             return
         fetch.sent = sent
         sent.counted.append(item)
@@ -234,35 +245,85 @@ class Order:
         """A follower takes the answer to its fetch."""
         known = self._answers.get(name)
         if known is not None:
-            known[1].taken_by = item
-            self.hard(known[0], item)
+            self._take_answer(*known, item)
         else:
             self._takers[name] = item
             self.wait(item)
 
+    def _take_answer(self, item: Item, fetch: Fetch, taker: Item) -> None:
+        fetch.taken_by = taker
+        self.hard(item, taker)
+        until = fetch.sent.until if fetch.sent and fetch.counts else None
+        if until is None or until is taker or until in taker.then:
+            return
+        # The follower went on by an empty answer to a copy, and still asked the same: the leader
+        # had better take it after that.
+        if until in item.rather_then:
+            item.rather_then.remove(until)
+            until.held_back -= 1
+            self._settle(until)
+        self.soft(until, item)
+
     def _link_restart(self, item: Item, broker: int) -> None:
-        """The controller registers a broker anew: one step with the broker's first line."""
-        self._without_line(broker)
+        """The controller registers a broker anew: one step with the broker's first line.
+
+        If it stops again before it writes one, the first line after that tells what it had kept.
+        """
         item.nodes = (CONTROLLER, broker)
         epoch = item.line.state["brokers"].get(str(broker), [0])[0] if item.line.state else 0
-        self._restarts[broker] = (epoch, item)
+        self._restarts.setdefault(broker, []).append((epoch, item))
         self.wait(item)
 
     def _return(self, line: Line) -> None:
         """A broker's first line: it belongs to the controller's step, or to the beginning."""
-        self._answered.pop(line.node, None)
-        self._states.pop(line.node, None)
-        epoch, item = self._restarts.get(line.node, (0, None))
-        if item is None or epoch != line.incarnation:
-            return
-        del self._restarts[line.node]
-        item.restarted = line
-        self._append(line.node, item)
-        self.found(item)
+        registered = [epoch for epoch, _ in self._restarts.get(line.node, ())]
+        if line.incarnation in registered:
+            self._resume(line.node, line)
+        else:
+            self._forget_session(line.node)
 
-    def _without_line(self, broker: int) -> None:
-        """A broker registered, and stopped again before it wrote a line."""
-        _, item = self._restarts.pop(broker, (0, None))
-        if item is not None:
+    def _resume(self, broker: int, line: Line | None) -> None:
+        """A broker is back with a line, after one restart or several; or for good without one."""
+        registered = self._restarts.pop(broker)
+        later = [each for each in registered if line is not None and each[0] > line.incarnation]
+        items = [item for _, item in registered[: len(registered) - len(later)]]
+        if later:
+            self._restarts[broker] = later
+        if line is not None:
+            self._find_untold(items[0], broker, line)
+            items[-1].restarted = line
+        self._forget_session(broker)
+        for item in items:
+            item.found = line
             self._append(broker, item)
             self.found(item)
+
+    def _forget_session(self, node: int) -> None:
+        self._answered.pop(node, None)
+        self._states.pop(node, None)
+        self._writing.pop(node, None)
+        self._same.discard(node)
+
+    def _note_writing(self, line: Line) -> None:
+        """Remember what storage was asked for, until a line says that it is done."""
+        if line.steps and line.state is not None and line.node != CONTROLLER:
+            role_changed = any(step["name"] in _LEARNING[:2] for step in line.steps)
+            done = role_changed or any(s["name"] == "FollowerHandleAnswer" for s in line.steps)
+            left = [] if done else self._writing.get(line.node, [])
+            self._writing[line.node] = [end for end in left if end > line.state["end"]]
+        if line.writing is not None:
+            self._writing.setdefault(line.node, []).append(line.writing)
+
+    def _find_untold(self, item: Item, node: int, line: Line) -> None:
+        """Find what storage had done before the broker stopped, without a line that says so."""
+        before: Any = self._states.get(node)
+        writing = self._writing.get(node)
+        if before is None or not writing or line.state is None:
+            return
+        was, end = before["end"], line.state["end"]
+        if before["view"]["leader"] == node:
+            ends = [each for each in writing if was < each <= end]
+            item.untold = tuple(pairwise([was, *ends]))
+        elif was < end <= writing[-1] or end == writing[-1] < was:
+            item.untold_fetch = self._answered.get(node, "")
+            self._link_answer(item, item.untold_fetch)

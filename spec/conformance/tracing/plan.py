@@ -28,6 +28,19 @@ class Plan:
     consume_every_ms: int = 60
     fault_every_ms: int = 1_500
     down_ms: tuple[int, int] = (10, 600)
+    lost: float = 0.0
+    """The share of messages that are lost."""
+    fetch_timeout_ms: int = 30_000
+    skips: float = 0.0
+    """The share of records that brokers never learn, because they learn a newer one instead."""
+    checkpoint_every_ms: int = 0
+    """How often high watermarks are written down; 0: at once."""
+    untold: float = 0.0
+    """The share of writes under way that are done when a broker stops, and it does not know."""
+    shutdowns: float = 0.0
+    """The share of stops that are announced to the controller."""
+    failovers: float = 0.0
+    """The share of faults that are the controller's."""
     rules: Rules = attrs.field(factory=Rules)
     controller_rules: ControllerRules = attrs.field(factory=ControllerRules)
 
@@ -38,6 +51,7 @@ class Plan:
             replica_lag_max_ms=120,
             proposal_retry_ms=400,
             fetch_retry_ms=20,
+            fetch_timeout_ms=self.fetch_timeout_ms,
             fetch_wait_ms=50,
             fetch_max_bytes=3 * BATCH_BYTES,
         )

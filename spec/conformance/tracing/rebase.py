@@ -68,6 +68,9 @@ def shifted_step(fields: dict[str, Value], by: int) -> dict[str, Value]:
         changed["request"] = _evolve(request, offset=request["offset"] - by)
     if changed["act"] == "Consume":
         changed["count"] -= by
+    if changed.get("keeps", ()) != ():
+        kept = changed["keeps"]
+        changed["keeps"] = _evolve(kept, end=kept["end"] - by, hw=kept["hw"] - by)
     return changed
 
 
@@ -118,6 +121,8 @@ def _step_offsets(step: Step) -> Iterator[int]:
         yield fields["request"]["offset"]
     if fields["act"] == "Consume":
         yield fields["count"]
+    if fields.get("keeps", ()) != ():
+        yield from (fields["keeps"]["end"], fields["keeps"]["hw"])
 
 
 def _remote_offsets(table: Value) -> Iterator[int]:

@@ -8,7 +8,7 @@ import attrs
 
 from protocol.machine import Handled
 from protocol.replication import Log, Replica
-from protocol.replication.effects import Append, SendFetch
+from protocol.replication.effects import Append, SendFetch, Truncate
 from protocol.replication.log import appended
 from protocol.replication.trace import Tracer
 
@@ -42,6 +42,13 @@ class Disk:
         for batch in self.batches:
             log = appended(log, batch.epoch, batch.end)
         return log
+
+    def write(self, effect: Append | Truncate) -> None:
+        """Do what storage was asked for."""
+        if isinstance(effect, Truncate):
+            self.truncate(effect.end_offset)
+        else:
+            self.append(effect)
 
     def append(self, effect: Append) -> None:
         """Write a producer's batch, or what a follower has fetched."""
@@ -86,6 +93,12 @@ class Broker:
         self.learned_ms = 0
         self.cut_off_until_ms = 0
         self.told: list[Handled[Any]] = []
+        self.writes: list[Append | Truncate] = []
+
+    def write_checkpoint(self) -> None:
+        """Write the high watermark down, if there is somebody who knows it."""
+        if self.replica is not None:
+            self.disk.high_watermark = self.replica.state.high_watermark
 
     @property
     def leads(self) -> bool:

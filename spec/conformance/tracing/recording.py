@@ -3,11 +3,10 @@
 It is a driver like any other, made of a heap of events: messages take their time and overtake each
 other, writes complete later, brokers stop and come back with less than they had, heartbeats fail to
 arrive, the metadata comes late, producers and consumers ask whom they like. The same seed gives the
-same lines. What it makes is for `traces` to judge; it judges nothing itself.
+same lines. What it makes is for `validation` to judge; it judges nothing itself.
 
-Three things a broker of flesh would do, it does not, because the spec does not have them: lose a
-fetch or its answer between two brokers that live on, forget a high watermark that it knew, and find
-a batch on its disk after a crash that storage had not reported.
+What goes wrong besides is for the `Plan` to say: messages are lost, records skipped, high
+watermarks forgotten, writes done that nobody heard of, controllers deposed.
 """
 
 from __future__ import annotations
@@ -16,27 +15,22 @@ import heapq
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import attrs
 
-from protocol.controller import Controller, ControllerConfig, ControllerState
 from protocol.controller import effects as controller_effects
 from protocol.controller.events import (
     AlterPartition,
-    BecameActive,
     CreateTopics,
     ElectionKind,
     ElectLeaders,
     Heartbeat,
     NewTopic,
-    RecordsCommitted,
     RegisterBroker,
 )
 from protocol.controller.state import Image, Key
-from protocol.controller.trace import ControllerTracer
 from protocol.errors import InvariantViolation
-from protocol.machine import Event, Handled
+from protocol.machine import Event
 from protocol.replication import PartitionRecord, Replica, event_for
 from protocol.replication import effects as e
 from protocol.replication.events import (
@@ -48,11 +42,13 @@ from protocol.replication.events import (
     FetchRefused,
     ProduceReceived,
     ProposalRefused,
+    Resigned,
     Truncated,
 )
 from protocol.replication.trace import Line, Tracer, messages
 from spec.conformance.tracing.plan import BATCH_BYTES, Plan
 from spec.conformance.tracing.recorded_broker import TOPIC, Asked, Broker
+from spec.conformance.tracing.recorded_controller import Controllers
 
 KEY: Key = (TOPIC, 0)
 
@@ -67,13 +63,7 @@ class Recording:
         self._random = random.Random(plan.seed)
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-        self._told: list[Handled[Any]] = []
-        config = ControllerConfig(session_timeout_ms=300)
-        self._controller = Controller(
-            ControllerState(config), plan.controller_rules, self._told.append
-        )
-        self._decisions = ControllerTracer()
-        self._image = Image()
+        self._controllers = Controllers(plan, self.lines)
         self._brokers = {node: Broker(node) for node in range(1, plan.brokers + 1)}
         self._set_up()
 
@@ -87,8 +77,11 @@ class Recording:
             pass
         return self.lines
 
+    @property
+    def _image(self) -> Image:
+        return self._controllers.image
+
     def _set_up(self) -> None:
-        self._command(BecameActive(Image(), 0))
         for broker in self._brokers.values():
             self._register(broker, clean=True)
             self._heartbeat(broker)
@@ -106,6 +99,12 @@ class Recording:
         self._every(self.plan.fault_every_ms, self._fault)
         for broker in self._brokers.values():
             self._every(100, partial(self._heartbeat, broker))
+            if self.plan.checkpoint_every_ms:
+                self._every(self.plan.checkpoint_every_ms, broker.write_checkpoint)
+
+    def _happens(self, share: float) -> bool:
+        """Draw whether something happens that a plan may rule out."""
+        return share > 0 and self._random.random() < share
 
     def _draw(self, between: tuple[int, int]) -> int:
         return self._random.randint(*between)
@@ -122,6 +121,11 @@ class Recording:
         slow = 30 if self._random.random() < self.plan.stragglers else 1
         self._at(self.now_ms + slow * self._draw(self.plan.latency_ms), todo)
 
+    def _send(self, todo: Callable[[], None]) -> None:
+        """Let a message travel that may be lost."""
+        if not self._happens(self.plan.lost):
+            self._in_flight(todo)
+
     def _every(self, mean_ms: int, todo: Callable[[], None]) -> None:
         def again() -> None:
             todo()
@@ -130,41 +134,33 @@ class Recording:
         self._soon((1, 2 * mean_ms), again)
 
     def _command(self, event: Event, received: str | None = None) -> list[object]:
-        """Let the controller handle something; its records are durable at once."""
-        answers: list[object] = []
-        for effect in self._handle_at_controller(event, received):
-            if not isinstance(effect, controller_effects.AppendRecords):
-                answers.append(effect)
-                continue
-            end = effect.base_offset + len(effect.records)
-            answers += self._handle_at_controller(RecordsCommitted(end), None)
-            self._image = self._controller.state.image
+        """Let the controller handle something."""
+        answers, news = self._controllers.command(event, received, self.now_ms)
+        if news:
             self._publish()
-        self._at(self._controller.next_deadline() or self.now_ms, self._wake_controller)
+        self._at(self._controllers.next_deadline() or self.now_ms, self._wake_controller)
         return answers
 
-    def _handle_at_controller(self, event: Event, received: str | None) -> tuple[Any, ...]:
-        effects = self._controller.handle(event, self.now_ms)
-        for told in self._told:
-            self.lines += self._decisions.lines(told, received)
-        self._told.clear()
-        return effects
-
     def _wake_controller(self) -> None:
-        for event in self._controller.due(self.now_ms):
+        for event in self._controllers.due(self.now_ms):
             self._command(event)
 
-    def _publish(self) -> None:
+    def _newest(self) -> PartitionRecord | None:
         partition = self._image.partitions.get(KEY)
         if partition is None:
-            return
-        record = PartitionRecord(
+            return None
+        return PartitionRecord(
             partition.leader,
             partition.leader_epoch,
             partition.version,
             partition.isr,
             frozenset(partition.replicas),
         )
+
+    def _publish(self) -> None:
+        record = self._newest()
+        if record is None:
+            return
         for broker in self._brokers.values():
             self._tell(broker, record)
 
@@ -176,7 +172,8 @@ class Recording:
 
         def learn() -> None:
             if replica is not None and broker.replica is replica:
-                self._handle(broker, event_for(replica.state, record))
+                newest = self._newest() if self._happens(self.plan.skips) else None
+                self._handle(broker, event_for(replica.state, newest or record))
 
         self._at(at_ms, learn)
 
@@ -189,7 +186,11 @@ class Recording:
             broker.epoch,
             clean_shutdown=clean,
         )
-        self._command(command)
+        while self._image.brokers.get(broker.node) is None or (
+            self._image.brokers[broker.node].epoch == broker.epoch
+        ):
+            # Asked again if the controller was deposed before it could commit this.
+            self._command(command)
         broker.epoch = self._image.brokers[broker.node].epoch
 
     def _heartbeat(self, broker: Broker) -> None:
@@ -212,15 +213,34 @@ class Recording:
         self.lines.append(broker.tracer.restarted(broker.replica.state))
         self._publish()
 
-    def _stop(self, broker: Broker) -> None:
+    def _shut_down(self, broker: Broker) -> None:
+        """A broker says that it wants to stop, goes on for a while, and stops."""
+        replica = broker.replica
+        if replica is None:
+            return
+        self._command(Heartbeat("stop", broker.node, broker.epoch, wants_shutdown=True))
+
+        def stop() -> None:
+            if broker.replica is replica:
+                self._handle(broker, Resigned())
+                self._stop(broker, clean=True)
+
+        self._soon((1, 300), stop)
+
+    def _stop(self, broker: Broker, *, clean: bool = False) -> None:
         """A broker stops, and is back after a while, with all or only part of its log."""
-        replica, broker.replica = broker.replica, None
+        replica = broker.replica
         if replica is None:
             return
         # Somebody else is in sync, or nobody could ever be elected again.
         others = self._image.partitions[KEY].isr - {broker.node}
-        clean = self._random.random() < 0.4 or not others
-        broker.disk.high_watermark = replica.state.high_watermark
+        clean = clean or self._random.random() < 0.4 or not others
+        if clean or not self.plan.checkpoint_every_ms:
+            broker.write_checkpoint()
+        broker.replica = None
+        while broker.writes and self._happens(self.plan.untold):
+            broker.disk.write(broker.writes.pop(0))
+        broker.writes.clear()
         if not clean and self._random.random() < 0.5:
             broker.disk.lose(self._random.randint(1, 6))
         broker.wrote_ms = self.now_ms
@@ -269,16 +289,15 @@ class Recording:
         """Writes are done one after the other; what is not done when a broker stops is lost."""
         replica = broker.replica
         broker.wrote_ms = max(broker.wrote_ms, self.now_ms) + self._draw(self.plan.write_ms)
+        broker.writes.append(effect)
 
         def done() -> None:
             if broker.replica is not replica:
                 return
-            if isinstance(effect, e.Truncate):
-                broker.disk.truncate(effect.end_offset)
-                self._handle(broker, Truncated(effect.end_offset))
-            else:
-                broker.disk.append(effect)
-                self._handle(broker, Appended(effect.end_offset))
+            broker.writes.remove(effect)
+            broker.disk.write(effect)
+            kind = Truncated if isinstance(effect, e.Truncate) else Appended
+            self._handle(broker, kind(effect.end_offset))
 
         self._at(broker.wrote_ms, done)
 
@@ -306,7 +325,7 @@ class Recording:
             )
             self._handle(leader, event)
 
-        self._in_flight(arrive)
+        self._send(arrive)
 
     def _answer(
         self, leader: Broker, effect: e.SendEntries | e.SendDivergence | e.Refuse, asked: Asked
@@ -339,7 +358,7 @@ class Recording:
             if asked.follower.replica is asked.replica:
                 self._handle(asked.follower, event, asked.name)
 
-        self._in_flight(arrive)
+        self._send(arrive)
 
     def _send_proposal(self, broker: Broker, proposal: e.SendProposal, name: str) -> None:
         replica = broker.replica
@@ -363,9 +382,9 @@ class Recording:
             for effect in self._command(command, name):
                 if isinstance(effect, controller_effects.Refuse):
                     refused = partial(answered, int(effect.error))
-                    self._in_flight(refused)
+                    self._send(refused)
 
-        self._in_flight(arrive)
+        self._send(arrive)
 
     def _alive(self) -> Iterator[Broker]:
         return (broker for broker in self._brokers.values() if broker.replica is not None)
@@ -390,9 +409,14 @@ class Recording:
             self._handle(broker, attrs.evolve(fetch, available_bytes=1))
 
     def _fault(self) -> None:
+        if self._happens(self.plan.failovers):
+            self._controllers.doomed = True
+            return
         broker = self._random.choice(list(self._brokers.values()))
         kind = self._random.random()
-        if kind < 0.5:
+        if kind < 0.5 and self._happens(self.plan.shutdowns):
+            self._shut_down(broker)
+        elif kind < 0.5:
             self._stop(broker)
         elif kind < 0.8:
             broker.cut_off_until_ms = self.now_ms + self._random.randint(200, 900)

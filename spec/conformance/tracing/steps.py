@@ -21,6 +21,8 @@ from spec.runner import Function, Value, function
 NOWHERE = 1_000_000_000
 """The place of a step that is not in the window: it has not been taken."""
 _UNKNOWN = -1
+_HEARTBEAT = "UnfenceBroker"
+"""The controller's action on a heartbeat. By one that fences, a broker wants to shut down."""
 _CONTROLLER_STEPS = (
     "CommitIsr",
     "ElectLeader",
@@ -42,6 +44,10 @@ _BROKER_STEPS = (
     "RejectIsr",
     "Consume",
 )
+
+
+class UncoveredError(TraceError):
+    """A line of something that the spec does not have, so that it tells nothing of what follows."""
 
 
 @attrs.define(eq=False)
@@ -70,7 +76,7 @@ class Encoder:
     def __init__(self, created: Line) -> None:
         state = created.state or {}
         if sorted(state["isr"]) != sorted(state["replicas"]) or state["elr"]:
-            raise TraceError(
+            raise UncoveredError(
                 f"{created.where}: the partition is created with replicas out of sync, and the"
                 " spec begins with all of them in sync"
             )
@@ -92,45 +98,88 @@ class Encoder:
         if item.only_repeats:
             return []
         if item.line.node == CONTROLLER:
-            return [self._decision(item, step) for step in item.line.steps]
+            return [made for step in item.line.steps for made in self._decision(item, step)]
         return [step for each in item.line.steps for step in self._broker_steps(item, each)]
 
-    def _decision(self, item: Item, step: dict[str, Any]) -> Step:
+    def _decision(self, item: Item, step: dict[str, Any]) -> Iterator[Step]:
         line, name = item.line, step["name"]
         state = line.state or {}
         if name not in _CONTROLLER_STEPS or state["min_isr"] != self._min_isr:
-            raise TraceError(
+            raise UncoveredError(
                 f"{line.where}: {line.action} is not in the spec, it tells nothing of it"
             )
         if sorted(state["replicas"]) != list(self.constants.replicas):
-            raise TraceError(f"{line.where}: has other replicas, and the spec's stay the same")
+            raise UncoveredError(f"{line.where}: has other replicas, and the spec's stay the same")
         made = self._step(item, name, step["broker"], self._record(state))
         if name in ("CleanRestart", "LossyRestart"):
+            yield from self._untold(item, step["broker"])
             self._know_first.discard(step["broker"])
             if item.restarted is not None:
                 made.fields["state"] = self._replica(item.restarted)
+            made.fields["keeps"] = self._kept(item)
             made.late = item.late
-        return made
+        elif name == "CommitIsr":
+            made.fields["same"] = item.same
+        elif name == "FenceBroker":
+            made.fields["shutdown"] = line.action == _HEARTBEAT
+        yield made
+
+    def _untold(self, item: Item, broker: int) -> Iterator[Step]:
+        """What storage had done before a broker stopped, and the broker never heard of."""
+        if item.untold_fetch is not None:
+            yield self._step(item, "FollowerHandleAnswer", broker)
+        state = item.found.state if item.found else None
+        if state is None or not item.untold:
+            return
+        epoch = state["epochs"][-1][0]
+        for base, end in item.untold:
+            self._add_batch(epoch, base, end, state)
+            # Nobody was promised anything.
+            self.acks_one.append(self._records)
+            made = self._step(item, "Produce", broker)
+            made.fields["id"] = self._records
+            yield made
+
+    def _kept(self, item: Item) -> Value:
+        if item.found is None or item.found.state is None:
+            return ()
+        state = item.found.state
+        kept = {"end": state["end"], "hw": state["hw"]}
+        return Function({name: self._unit(state, offset) for name, offset in kept.items()})
 
     def _broker_steps(self, item: Item, step: dict[str, Any]) -> Iterator[Step]:
         line, name = item.line, step["name"]
         if name not in _BROKER_STEPS:
-            raise TraceError(f"{line.where}: {name} is not in the spec, it tells nothing of it")
+            raise UncoveredError(f"{line.where}: {name} is not in the spec, it tells nothing of it")
         if name == "Produce":
             self._count_batch(line, step)
         if name == "LeaderHandleFetch":
             yield from self._fetch(item, step)
             return
         made = self._step(item, self._known_as(line, name), line.node)
+        if name == "FollowerHandleAnswer" and not all(each.taken for each in item.late):
+            leaves = self._step(item, "LeaveCopy", line.node)
+            leaves.fields["state"] = ()
+            leaves.late = item.late
+            yield leaves
         if name == "Produce":
             made.fields["id"] = self._records
         elif name in ("ExpandIsr", "ShrinkIsr"):
             made.fields["follower"] = step["follower"]
+        elif name == "RejectIsr":
+            state = item.learned.line.state if item.learned else None
+            made.fields["refused"] = self._record(state) if state else ()
         elif name == "Consume":
             made.fields["count"] = self._unit(line.state or {}, step["end"])
         elif name in ("BecomeLeader", "BecomeFollower", "LearnIsr"):
             made.late = item.late
+            made.fields["learned"] = self._learned(item)
         yield made
+
+    def _learned(self, item: Item) -> Value:
+        """Give the record that was decided where this broker learned it from."""
+        state = item.learned.line.state if item.learned else None
+        return self._record_of(state) if state else ()
 
     def _known_as(self, line: Line, name: str) -> str:
         """Everybody knows the first record at the start of the spec, whenever they heard of it."""
@@ -155,12 +204,19 @@ class Encoder:
         state = item.line.state or {}
         follower = step["follower"]
         made.until = fetch.sent.until if fetch.sent else None
+        made.late = made.until.late if made.until else []
         made.fields["follower"] = follower
+        made.fields["again"] = again
         made.fields["count"] = 0 if parked else self._count(fetch, step["offset"])
         epoch = step.get("epoch", state["view"]["epoch"]) - self._epoch_shift
         offset = self._unit(_sender_state(fetch) or state, step["offset"])
         made.fields["request"] = Function({"offset": offset, "epoch": epoch})
         yield made
+        if made.fields["count"] == _UNKNOWN:
+            lost = self._step(item, "LoseAnswer", item.line.node)
+            lost.fields |= {name: made.fields[name] for name in ("follower", "request")}
+            lost.until = made.until
+            yield lost
         if parked:
             waits = self._step(item, "GoOnWaiting", item.line.node)
             waits.fields["follower"] = follower
@@ -168,21 +224,26 @@ class Encoder:
 
     def _count(self, fetch: Fetch, offset: int) -> int:
         """Count the batches of an answer by what its follower has made of it; -1 if nobody did."""
-        if fetch.taken_by is None or fetch.taken_by.line.state is None:
+        if fetch.taken_by is None:
             return _UNKNOWN
-        state = fetch.taken_by.line.state
+        state = (fetch.taken_by.found or fetch.taken_by.line).state
+        if state is None:
+            return _UNKNOWN
         return max(0, self._unit(state, state["end"]) - self._unit(state, offset))
 
     def _count_batch(self, line: Line, step: dict[str, Any]) -> None:
         state = line.state or {}
-        epoch = state["view"]["epoch"]
+        self._add_batch(state["view"]["epoch"], step["base"], step["end"], state)
+        if not step["all"]:
+            self.acks_one.append(self._records)
+
+    def _add_batch(self, epoch: int, base: int, end: int, state: dict[str, Any]) -> None:
+        """Count a new batch; `state` has the log that it is in."""
         if epoch not in self._epochs:
             self._epochs.append(epoch)
             self._epochs.sort()
-        self._units[epoch, step["end"]] = self._unit(state, step["base"]) + 1
+        self._units[epoch, end] = self._unit(state, base) + 1
         self._records += 1
-        if not step["all"]:
-            self.acks_one.append(self._records)
 
     def _step(self, item: Item, act: str, node: int, record: Value = ()) -> Step:
         line = item.line
@@ -251,7 +312,7 @@ class Encoder:
             table[node] = Function({"endOffset": self._unit(state, end), "brokerEpoch": epoch})
         return function(table)
 
-    def _record(self, state: dict[str, Any]) -> Value:
+    def _record_of(self, state: dict[str, Any]) -> Function:
         record = {
             "leader": state["leader"],
             "epoch": state["epoch"] - self._epoch_shift,
@@ -259,12 +320,15 @@ class Encoder:
             "isr": frozenset(state["isr"]),
             "elr": frozenset(state["elr"]),
         }
+        return Function(record)
+
+    def _record(self, state: dict[str, Any]) -> Value:
         brokers: dict[int, Value] = {}
         for node in self.constants.replicas:
             epoch, fenced = state["brokers"].get(str(node), (0, True))
             epoch -= self._broker_shift.get(node, 0)
             brokers[node] = Function({"epoch": epoch, "fenced": bool(fenced)})
-        return Function({"ctl": Function(record), "broker": function(brokers)})
+        return Function({"ctl": self._record_of(state), "broker": function(brokers)})
 
 
 def _sender_state(fetch: Fetch) -> dict[str, Any] | None:

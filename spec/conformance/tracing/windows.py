@@ -112,7 +112,7 @@ class Window:
         if item.unsent:
             after.add(NOWHERE)
         fields["after"] = frozenset(after)
-        if fields["act"] == "LeaderHandleFetch":
+        if fields["act"] in ("LeaderHandleFetch", "LoseAnswer"):
             fields["until"] = self._place(step.until.first if step.until else None)
         if step.late is not None:
             late = [each for each in step.late if not each.only_repeats]

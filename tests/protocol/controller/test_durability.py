@@ -9,6 +9,7 @@ import pytest
 
 from protocol.controller import (
     AllocateProducerIds,
+    AlterBrokerConfig,
     AlterPartition,
     AlterReassignment,
     AlterTopicConfig,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 COMMANDS: list[Command] = [
     AllocateProducerIds("c", 1, 1),
+    AlterBrokerConfig("c", 1),
     AlterPartition("c", 1, 1, "t", 0, 1, 1, frozenset({1})),
     AlterReassignment("c", "t", 0, None),
     AlterTopicConfig("c", "t"),

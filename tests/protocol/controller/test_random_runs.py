@@ -9,8 +9,11 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from immutables import Map
 
 from protocol.controller import (
+    EVERY_BROKER,
+    AlterBrokerConfig,
     AlterPartition,
     AlterReassignment,
     AlterTopicConfig,
@@ -41,6 +44,7 @@ from protocol.controller import (
     SessionExpired,
     UncleanDue,
     Unregister,
+    Unset,
     replay,
 )
 from protocol.machine import Event
@@ -52,6 +56,7 @@ TOPICS = ("t", "u", "v")
 nodes = st.sampled_from(BROKERS)
 names = st.sampled_from(TOPICS)
 some_replicas = st.lists(nodes, min_size=1, max_size=4, unique=True).map(tuple)
+unset: st.SearchStrategy[Unset | None] = st.sampled_from([None, Unset.DEFAULT])
 one_in_four = st.integers(0, 3).map(lambda number: number == 0)
 
 
@@ -238,9 +243,15 @@ class RandomRuns(RuleBasedStateMachine):
     def create_partitions(self, name: str, count: int) -> None:
         self.send(CreatePartitions(self.correlation(), name, count))
 
-    @rule(name=names, min_isr=st.none() | st.integers(1, 3), unclean=st.none() | st.booleans())
-    def alter_config(self, name: str, min_isr: int | None, unclean: bool | None) -> None:
+    @rule(name=names, min_isr=unset | st.integers(1, 3), unclean=unset | st.booleans())
+    def alter_config(
+        self, name: str, min_isr: int | Unset | None, unclean: bool | Unset | None
+    ) -> None:
         self.send(AlterTopicConfig(self.correlation(), name, min_isr, unclean))
+
+    @rule(node=nodes | st.just(EVERY_BROKER), value=st.none() | st.just("1"))
+    def alter_broker_config(self, node: int, value: str | None) -> None:
+        self.send(AlterBrokerConfig(self.correlation(), node, Map({"a": value})))
 
     @precondition(lambda self: self.image.partitions)
     @rule(data=st.data(), replicas=st.none() | some_replicas)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from immutables import Map
 
 from protocol.controller import (
+    BrokerConfigRecord,
     BrokerRecord,
     ConfigRecord,
     Image,
@@ -50,6 +52,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
         BrokerRecord, st.builds(Registration, NODES, st.integers(1, 5), st.just("x"), st.booleans())
     ),
     st.builds(UnregisterBrokerRecord, NODES),
+    st.builds(BrokerConfigRecord, NODES, st.sampled_from([Map(), Map(a="1")])),
 )
 
 
@@ -70,6 +73,7 @@ def test_any_records_lead_to_an_image_whose_parts_agree(records: list[Record]) -
         (topic.name, index) for topic in image.topics.values() for index in range(topic.partitions)
     }
     assert keys == set(image.partitions)
+    assert all(image.broker_configs.values())
     assert all(key == each.key for key, each in image.partitions.items())
 
 

@@ -21,10 +21,12 @@ from protocol.idempotence.events import (
     RequestAbandoned,
     SweepDone,
 )
+from protocol.idempotence.fold import thin
 from protocol.machine import Effects, Event
 
 DAY_MS = 86_400_000
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 LAST = 2**31 - 1
 
 
@@ -123,7 +125,7 @@ def test_sequences_go_round_within_a_batch_and_between_two() -> None:
     assert leader.end_offset == 2 * 2**31 + 2
 
 
-def test_the_last_five_are_known_again_and_the_sixth_is_not() -> None:
+def test_the_last_five_are_known_again_and_of_the_sixth_only_that_it_came() -> None:
     leader = Leader()
     for number in range(6):
         leader.append(2 * number, 2 * number + 1)
@@ -131,8 +133,46 @@ def test_the_last_five_are_known_again_and_the_sixth_is_not() -> None:
     for number in range(1, 6):
         again = leader.arrive(2 * number, 2 * number + 1)
         assert again == (AlreadyAppended("b", 2 * number),)
-    assert leader.arrive(0, 1) == refused(OUT_OF_ORDER)
-    assert leader.arrive(2, 2) == refused(OUT_OF_ORDER)
+    assert leader.arrive(0, 1) == refused(DUPLICATE)
+    assert leader.arrive(2, 2) == refused(DUPLICATE), "cut in another way, but in the log"
+    assert leader.arrive(11, 12) == refused(OUT_OF_ORDER), "partly in the log"
+    assert leader.arrive(13) == refused(OUT_OF_ORDER)
+    assert leader.arrive(0, 1, epoch=1) == (Accept("b"),), "another epoch begins anew"
+
+
+def test_half_of_the_round_is_behind_and_half_ahead() -> None:
+    leader = Leader()
+    leader.append(0, LAST - 1)
+    leader.append(LAST)
+    for sequence in range(6):
+        leader.append(sequence)
+    leader.commit()
+    assert leader.arrive(LAST) == refused(DUPLICATE), "behind, across the end of the round"
+    assert leader.arrive(5 - 2**30 + 1 + 2**31) == refused(DUPLICATE), "the first of that half"
+    assert leader.arrive(5 - 2**30 + 2**31) == refused(OUT_OF_ORDER), "more than half behind"
+    assert leader.arrive(LAST - 2**30, 4) == refused(OUT_OF_ORDER), "not all of it in that half"
+
+
+def test_a_snapshot_has_one_batch_and_older_ones_are_known_when_what_follows_is_committed() -> None:
+    leader = Leader()
+    for sequence in range(3):
+        leader.append(sequence)
+    snapshot = Snapshot(3, thin(leader.machine.state.entries))
+    leader.machine = Sequences.restarted(snapshot=snapshot, end_offset=3, high_watermark=1)
+    assert leader.batches() == (Batch(2, 2, 2),)
+    assert leader.arrive(1, name="older") == ()
+    assert leader.arrive(1, name="hasty", acks_all=False) == refused(DUPLICATE, "hasty")
+    assert leader.handle(HighWatermarkAdvanced(2)) == ()
+    assert leader.commit() == refused(DUPLICATE, "older")
+
+
+def test_an_older_batch_that_is_being_written_is_waited_for() -> None:
+    leader = Leader(SequencesConfig(remembered=2))
+    for sequence in range(4):
+        leader.arrive(sequence, name=f"{sequence}")
+    assert leader.arrive(0, name="again") == ()
+    leader.handle(BatchAppended(7, 0))
+    assert leader.handle(HighWatermarkAdvanced(1)) == (AlreadyAppended("again", 0),)
 
 
 def test_a_repeated_batch_is_answered_when_the_first_is_committed() -> None:

@@ -84,6 +84,7 @@ WRONG: dict[str, Callable[..., Any]] = {
     "is_duplicate": lambda *_: False,
     "may_start": lambda *_: True,
     "is_next": lambda *_: True,
+    "was_appended_before": lambda entry, request, _: entry.epoch == request.epoch,
     "remember": lambda *arguments: arguments[3],
     "duplicate_offset": lambda *arguments: arguments[2],
     "may_answer": lambda *_: True,

@@ -8,6 +8,7 @@ and what followed: the effects of each command, and the lines of the state that 
 | `replica node=1 log=0..5 epochs=1@0,2@3 hw=4` | start one; settings may follow |
 | `at 500` | it is 500 ms now |
 | an event, such as `appended 5` | handle it (see `words`) |
+| `configured min_isr=1` | change settings; the others stay |
 | `due` | handle what is due by now, until nothing is |
 | `deadline` | tell when something is due next |
 | `state` | tell all of the state |
@@ -25,6 +26,7 @@ import attrs
 from protocol.errors import InvariantViolation, RemoteProtocolError
 from protocol.machine import Effect, Event
 from protocol.replication import Log, Replica, ReplicaConfig
+from protocol.replication.events import Configured
 from tests.protocol.replication.words import (
     EVENTS,
     arguments,
@@ -95,6 +97,7 @@ class Interpreter:
             "due": self._due,
             "deadline": self._deadline,
             "state": self._state,
+            "configured": self._configure,
         }
 
     def run(self, block: Block) -> list[str]:
@@ -156,6 +159,11 @@ class Interpreter:
                 yield f"{told(event)}:"
                 yield from (f"  {line}" for line in self._handle(event))
         raise ValueError(f"after {MAX_ROUNDS} rounds there is still something due")
+
+    def _configure(self, words: list[str]) -> Iterator[str]:
+        changes = {name: int(word) for name, word in arguments(SETTINGS, words).items()}
+        config = attrs.evolve(self.replica.state.config, **changes)
+        yield from self._handle(Configured(config))
 
     def _deadline(self, words: list[str]) -> Iterator[str]:
         arguments([], words)

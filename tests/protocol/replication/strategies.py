@@ -31,7 +31,19 @@ ERRORS = st.sampled_from(
     ]
 )
 SETS = st.frozensets(st.sampled_from(NODES)).map(lambda nodes: nodes | {NODE})
+CONFIGS = st.builds(
+    ReplicaConfig,
+    min_isr=st.sampled_from([1, 1, 2]),
+    replica_lag_max_ms=st.sampled_from([50, 200]),
+    proposal_retry_ms=st.sampled_from([20, 100]),
+    fetch_retry_ms=st.sampled_from([20, 100]),
+    fetch_timeout_ms=st.sampled_from([30, 300]),
+    max_waiting_produces=st.sampled_from([1, 3]),
+    max_waiting_bytes=st.sampled_from([20, 60]),
+    max_parked_fetches=st.sampled_from([0, 1, 3]),
+)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "config": CONFIGS,
     "correlation": st.just("?"),
     "payload": st.none(),
     "reason": st.just("full"),
@@ -54,17 +66,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "diverging": st.none() | st.builds(EpochEnd, SMALL, st.integers(-1, 6)),
     "epochs": st.lists(st.tuples(SMALL, st.integers(0, 2)), max_size=2).map(tuple),
 }
-CONFIGS = st.builds(
-    ReplicaConfig,
-    min_isr=st.sampled_from([1, 1, 2]),
-    replica_lag_max_ms=st.sampled_from([50, 200]),
-    proposal_retry_ms=st.sampled_from([20, 100]),
-    fetch_retry_ms=st.sampled_from([20, 100]),
-    fetch_timeout_ms=st.sampled_from([30, 300]),
-    max_waiting_produces=st.sampled_from([1, 3]),
-    max_waiting_bytes=st.sampled_from([20, 60]),
-    max_parked_fetches=st.sampled_from([0, 1, 3]),
-)
 
 
 @attrs.frozen
