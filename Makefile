@@ -44,6 +44,8 @@ performance: setup ## run every benchmark and write docs/performance.md
 docs: setup ## rewrite the generated parts of docs/, show the changelog to come
 	@.venv/bin/python scripts/architecture.py
 	@.venv/bin/python scripts/action_table.py
+	@.venv/bin/python scripts/api_table.py
+	@.venv/bin/python scripts/setting_table.py
 	@.venv/bin/towncrier build --draft --version next
 
 tables: setup ## check everything and rewrite docs/tables/: sizes, times, counterexamples

@@ -4,5 +4,6 @@ It owns the wire codec, security, quotas, metrics and the `Network` seam, and ma
 `storage` and Trio. It is not where protocol choices are made: bytes become events, effects become
 bytes.
 
-It has no code yet.
+`net.node` puts a broker, a controller or both together and runs them; `net.client` is a producer,
+a consumer and an admin. Groups, transactions and security are not here yet.
 """

@@ -45,6 +45,7 @@ echo "apt-get $*" >>"$LOG"
 case "$*" in
     *install*jre-headless*) [ -z "${APT_FAILS:-}" ] && cp "$STATE/java" "$BIN/java" ;;
     *install*venv*) : >"$STATE/venv" ;;
+    *install*kcat*) cp "$STATE/java" "$BIN/kcat" ;;
 esac
 """
 
@@ -70,6 +71,7 @@ class Machine:
         self.put("id", "#!/bin/sh\necho 1000\n")
         self.put("python3", FAKE_PYTHON)
         self.put_java("17.0.15")
+        self.put("kcat", "#!/bin/sh\n")
 
     def put(self, name: str, text: str) -> None:
         """Install a command."""
@@ -256,3 +258,23 @@ def test_an_interrupt_takes_the_installer_down(machine: Machine) -> None:
             process.kill()
     assert process.returncode == 130
     assert not machine.house.joinpath(".venv", ".packages").exists()
+
+
+def test_root_without_kcat_gets_it_from_debian(machine: Machine) -> None:
+    machine.become_root()
+    machine.bin.joinpath("kcat").unlink()
+    status, lines = machine.setup()
+    assert status == 0
+    assert any("installing kcat" in line for line in lines)
+    assert machine.bin.joinpath("kcat").exists()
+
+
+def test_without_kcat_and_root_set_up_goes_on_and_says_once_what_is_skipped(
+    machine: Machine,
+) -> None:
+    machine.bin.joinpath("kcat").unlink()
+    told = [machine.setup() for _ in range(3)]
+    assert [status for status, _ in told] == [0, 0, 0]
+    said = sum("kcat was not found" in line for _, lines in told for line in lines)
+    assert 1 <= said <= 2
+    assert not any("kcat" in line for line in told[-1][1])

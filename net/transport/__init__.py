@@ -1,0 +1,1 @@
+"""How bytes get to other processes: the `Network` seam, and TCP behind it."""
