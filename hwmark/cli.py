@@ -40,13 +40,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+_BROKER_COMMANDS = ("log", "serve", "format", "cluster", "topic", "produce", "consume")
 try:
+    from hwmark.cluster import cluster_app
+    from hwmark.consume import consume_command
     from hwmark.log import log_app
+    from hwmark.produce import produce_command
+    from hwmark.serve import format_command, serve_command
+    from hwmark.topic import topic_app
 except ModuleNotFoundError as missing:
     # Who came for the specs alone has no storage, and everything else works.
     anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command("log", context_settings=anything)(unavailable(missing, extra="broker"))
+    for name in _BROKER_COMMANDS:
+        app.command(name, context_settings=anything)(unavailable(missing, extra="broker"))
 else:
+    app.command("serve", epilog="Exit status: 0 stopped, 2 error, 3 failed.")(serve_command)
+    app.command("format", epilog="Exit status: 0 formatted, 2 error.")(format_command)
+    app.add_typer(cluster_app)
+    app.add_typer(topic_app)
+    app.command("produce", epilog="Exit status: 0 all delivered, 1 not, 2 error.")(produce_command)
+    app.command("consume", epilog="Exit status: 0 done, 1 too few came, 2 error.")(consume_command)
     app.add_typer(log_app)
 
 _RESUME_FOLDER = Path("runs/deep")
@@ -196,15 +209,23 @@ def replay_command(
 
 @app.command("validate", epilog="Exit status: 0 accepted, 1 rejected, 2 error, 130 interrupted.")
 def validate_command(
-    trace: Annotated[Path, typer.Argument(help="The trace, one JSON object a line.")],
+    trace: Annotated[
+        Path, typer.Argument(help="The trace, or a folder with the trace-*.ndjson of a run.")
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     window: Annotated[
         int, typer.Option(min=1, metavar="STEPS", help="How many steps TLC is given at once.")
     ] = DEFAULT_WINDOW,
     memory_mb: Annotated[int, typer.Option(min=1, help="Java's heap.")] = DEFAULT_MEMORY_MB,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="No window is begun after it."),
+    ] = None,
 ) -> None:
     """Let TLC decide whether a recorded trace is a behaviour of the spec."""
-    options = ValidateOptions(trace, json=json, window=window, memory_mb=memory_mb)
+    options = ValidateOptions(
+        trace, json=json, window=window, memory_mb=memory_mb, total_time_limit_s=time_limit
+    )
     raise typer.Exit(ended("hwmark", lambda: run_validate(options)))
 
 

@@ -36,21 +36,26 @@ class Options:
     window: int = DEFAULT_WINDOW
     memory_mb: int = DEFAULT_MEMORY_MB
     time_limit_s: float | None = None
+    total_time_limit_s: float | None = None
 
 
 def run_validate(options: Options) -> int:
-    """Validate a trace; give the exit status: 0 accepted, 1 rejected. Errors are raised."""
+    """Validate a trace; give the exit status: 0 accepted, 1 rejected, 2 not all was judged."""
     if quorum.is_trace(options.trace):
         return _run_quorum(options)
     machine = Machine(memory_mb=options.memory_mb, time_limit_s=options.time_limit_s)
-    settings = Settings(window=options.window, machine=machine)
+    settings = Settings(
+        window=options.window, machine=machine, time_limit_s=options.total_time_limit_s
+    )
     with _progress(quiet=options.json) as on_window:
         results = validate(options.trace, settings, on_window)
     if options.json:
         print(json.dumps([_as_json(result) for result in results], indent=2))
     else:
         _print(results)
-    return 0 if all(result.accepted for result in results) else 1
+    if any(result.rejection for result in results):
+        return 1
+    return 0 if all(result.accepted for result in results) else 2
 
 
 def _run_quorum(options: Options) -> int:
@@ -101,17 +106,27 @@ def _print(results: list[Result]) -> None:
             console.print(f"{result.rejection}", style="bold red", soft_wrap=True)
             for reason in result.rejection.reasons:
                 console.print(f"  {reason}", soft_wrap=True, markup=False)
+        elif result.unjudged is not None:
+            why = f"{_name(result.partition)}: {result.unjudged}"
+            console.print(why, style="bold", soft_wrap=True, markup=False)
 
 
 def _row(result: Result) -> tuple[Cell, ...]:
-    verdict = Verdict.HOLDS if result.accepted else Verdict.VIOLATED
+    verdict = Verdict.VIOLATED if result.rejection else Verdict.UNKNOWN
+    verdict = Verdict.HOLDS if result.accepted else verdict
     return (
         Cell(_name(result.partition)),
-        Cell("accepted" if result.accepted else "rejected", VERDICT_COLOURS[verdict]),
+        Cell(_verdict(result), VERDICT_COLOURS[verdict]),
         Cell(f"{result.lines:,}"),
         Cell(f"{result.steps:,}"),
         Cell(f"{result.windows:,}"),
     )
+
+
+def _verdict(result: Result) -> str:
+    if result.rejection is not None:
+        return "rejected"
+    return "not judged" if result.unjudged is not None else "accepted"
 
 
 def _name(partition: Partition) -> str:
@@ -123,7 +138,8 @@ def _as_json(result: Result) -> dict[str, object]:
     return {
         "topic": result.partition[0],
         "partition": result.partition[1],
-        "verdict": "accepted" if result.accepted else "rejected",
+        "verdict": _verdict(result),
+        "unjudged": result.unjudged,
         "lines": result.lines,
         "steps_accepted": result.steps,
         "windows": result.windows,
