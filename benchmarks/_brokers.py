@@ -120,9 +120,11 @@ async def leaders_of(admin: Admin, topic: str, in_sync: int) -> dict[int, int]:
 
 
 @contextmanager
-def running(count: int, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def running(
+    count: int, settings: Mapping[str, str] | None = None, below: str | None = None
+) -> Iterator[Cluster]:
     """Start so many brokers, which are controllers too; stop them and remove their folder."""
-    folder = Path(tempfile.mkdtemp(prefix="hwmark-bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="hwmark-bench-", dir=below))
     ports = free_ports(2 * count)
     voters = ",".join(f"{n + 1}@127.0.0.1:{ports[count + n]}" for n in range(count))
     cluster_id = random_id()

@@ -7,8 +7,10 @@ turns, and the median of the ratios of neighbouring rounds counts. The goal is 0
 
 Then one client sends batches of 1 MiB at half of that speed, each at its time whatever became of
 those before, and another one reads them. The goals are answers within 10 ms, and reading within
-50 ms, for 99 of a hundred. The last lines are fail-over: how long a partition takes no batch when
-its leader is stopped in good order, and when it is killed, which waits for the session timeout.
+50 ms, for 99 of a hundred. Beside it stands what the relays take for the same load, and both again
+with files in memory: a disk makes writers wait now and then, whoever writes. The last lines are
+fail-over: how long a partition takes no batch when its leader is stopped in good order, and when it
+is killed, which waits for the session timeout.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks._brokers import MIB, SHORT_LOGS, TOPIC, Cluster, free_ports, running
+from benchmarks._brokers import MIB, TOPIC, Cluster, free_ports, running
 from benchmarks._plain import Plain
 from benchmarks._rdkafka import open_producer
 from benchmarks._relay import DONE, LENGTH_BYTES, three_relays
@@ -36,6 +40,7 @@ BATCHES = 150
 IN_FLIGHT = 5
 KB = 1000
 LATENCY_S = 8.0
+MEMORY = Path("/dev/shm")
 SESSION_MS = 9_000
 LARGE = {
     "batch.size": MIB,
@@ -121,10 +126,7 @@ class Paced:
             ]
             for thread in threads:
                 thread.start()
-            started_s = time.perf_counter()
-            for at in range(self._count):
-                due_s = started_s + at * self._every_s
-                time.sleep(max(due_s - time.perf_counter(), 0))
+            for due_s in due_times(self._every_s, self._count):
                 self._sent_s.append(due_s)
                 sender.produce(TOPIC, self._partition, self._batch)
             for thread in threads:
@@ -156,24 +158,60 @@ class Paced:
                 offset = header.end_offset
 
 
+def paced_relays(port: int, every_s: float, count: int) -> list[float]:
+    """Send messages through the relays, each at its time; return how long their answers took."""
+    head, message = MIB.to_bytes(LENGTH_BYTES, "big"), bytes(MIB)
+    sent_s: list[float] = []
+    answered_s: list[float] = []
+    with socket.create_connection(("127.0.0.1", port)) as relay:
+
+        def answers() -> None:
+            for at in range(count):
+                if relay.recv(1) != DONE:
+                    raise ConnectionError("a relay has ended")
+                answered_s.append(time.perf_counter() - sent_s[at])
+
+        thread = threading.Thread(target=answers)
+        thread.start()
+        for due_s in due_times(every_s, count):
+            sent_s.append(due_s)
+            relay.sendall(head)
+            relay.sendall(message)
+        thread.join()
+    return answered_s
+
+
+def due_times(every_s: float, count: int) -> Iterator[float]:
+    """Yield when each of so many things is due, at that time or as soon as somebody asks."""
+    started_s = time.perf_counter()
+    for at in range(count):
+        due_s = started_s + at * every_s
+        time.sleep(max(due_s - time.perf_counter(), 0))
+        yield due_s
+
+
 def percentile(values: list[float], part: float) -> float:
     """Give the value that this part of all is not above, in milliseconds."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)] * 1000
 
 
-def latency(cluster: Cluster, leaders: dict[int, int], bytes_a_second: float) -> None:
+def latency(cluster: Cluster, relay_port: int, bytes_a_second: float, where: str) -> None:
     """Print how long batches take at half of the speed, all of it to one partition."""
+    leaders = cluster.create(TOPIC, 3)
     every_s = MIB / (bytes_a_second / 2)
+    count = int(LATENCY_S / every_s)
     ports = {node.number: node.port for node in cluster.nodes}
-    paced = Paced(ports[leaders[0]], 0, every_s, int(LATENCY_S / every_s))
+    bare = paced_relays(relay_port, every_s, count)
+    paced = Paced(ports[leaders[0]], 0, every_s, count)
     paced.run()
     answered, read = paced.answered_s, paced.read_s
     print(
-        f"at half of that, {bytes_a_second / 2 / MIB:,.0f} MiB/s: produce p50"
+        f"at half of that, {bytes_a_second / 2 / MIB:,.0f} MiB/s, {where}: produce p50"
         f" {percentile(answered, 0.5):.1f} ms, p99 {percentile(answered, 0.99):.1f} ms (goal 10);"
         f" end to end p50 {percentile(read, 0.5):.1f} ms, p99 {percentile(read, 0.99):.1f} ms"
-        " (goal 50)",
+        f" (goal 50)\n  plain sockets and files: p50 {percentile(bare, 0.5):.1f} ms,"
+        f" p99 {percentile(bare, 0.99):.1f} ms",
         flush=True,
     )
 
@@ -200,18 +238,26 @@ def fail_over(cluster: Cluster, how: str, number: signal.Signals) -> None:
 def main() -> None:
     """Measure and print."""
     settings = {"broker.session.timeout.ms": str(SESSION_MS), "min.insync.replicas": "2"}
-    with (
-        running(3, {**settings, **SHORT_LOGS}) as cluster,
-        tempfile.TemporaryDirectory(prefix="hwmark-bench-") as folder,
-        three_relays(Path(folder), free_ports(3)) as relay_port,
-    ):
+    with running(3, settings) as cluster, relays() as relay_port:
         cluster.create(TOPIC, 3)
         speed = throughput(cluster, relay_port)
         fail_over(cluster, "stopped in good order", signal.SIGTERM)
-    with running(3, settings) as cluster:
-        leaders = cluster.create(TOPIC, 3)
-        latency(cluster, leaders, speed)
+    if MEMORY.is_dir():
+        with running(3, settings, str(MEMORY)) as cluster, relays(str(MEMORY)) as relay_port:
+            latency(cluster, relay_port, speed, "in memory")
+    with running(3, settings) as cluster, relays() as relay_port:
+        latency(cluster, relay_port, speed, "on a disk")
         fail_over(cluster, f"killed (session timeout {SESSION_MS} ms)", signal.SIGKILL)
+
+
+@contextmanager
+def relays(below: str | None = None) -> Iterator[int]:
+    """Run the relays, with files that go; provide the port of the first."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hwmark-bench-", dir=below) as folder,
+        three_relays(Path(folder), free_ports(3)) as relay_port,
+    ):
+        yield relay_port
 
 
 if __name__ == "__main__":
