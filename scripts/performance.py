@@ -1,6 +1,7 @@
 """Runs every benchmark and writes docs/performance.md with what they print.
 
-Usage: python scripts/performance.py. Run it on a machine that does nothing else.
+Usage: python scripts/performance.py [NAME ...]. With names, those benchmarks are measured anew and
+the rest of the page stays. Run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ def machine() -> str:
     return f"{system}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, {python}"
 
 
+def title_of(path: Path) -> str:
+    """Name a benchmark as the page does."""
+    return path.stem.replace("_", " ").capitalize()
+
+
 def measured(path: Path) -> str:
     """Run one benchmark; return its part of the page."""
-    title = path.stem.replace("_", " ").capitalize()
     about = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").strip()
     print(f"{path.stem} ...", flush=True)
     done = subprocess.run(
@@ -45,15 +50,28 @@ def measured(path: Path) -> str:
         capture_output=True,
         text=True,
     )
-    return f"\n## {title}\n\n{about}\n\n```text\n{done.stdout.strip()}\n```\n"
+    return f"\n## {title_of(path)}\n\n{about}\n\n```text\n{done.stdout.strip()}\n```\n"
 
 
-def main() -> None:
-    """Measure everything and write the page."""
-    parts = [measured(path) for path in sorted(ROOT.glob("benchmarks/[a-z]*.py"))]
+def kept() -> dict[str, str]:
+    """Read the parts of the page as it is, by title."""
+    _, *parts = PAGE.read_text(encoding="utf-8").split("\n## ")
+    return {part.partition("\n")[0]: f"\n## {part}" for part in parts}
+
+
+def main(names: list[str]) -> None:
+    """Measure everything, or what is named, and write the page."""
+    paths = sorted(ROOT.glob("benchmarks/[a-z]*.py"))
+    if unknown := set(names) - {path.stem for path in paths}:
+        sys.exit(f"no such benchmark: {', '.join(sorted(unknown))}")
+    old = kept() if names else {}
+    parts = [
+        old[title_of(path)] if title_of(path) in old and path.stem not in names else measured(path)
+        for path in paths
+    ]
     PAGE.write_text(HEAD.format(machine=machine()) + "".join(parts), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)} is written")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
