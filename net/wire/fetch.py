@@ -35,6 +35,7 @@ from net.wire.primitives import (
     read_nullable_string,
     read_string,
     read_tags,
+    refuse_if_large,
     skip_tags,
     write_count,
     write_nullable_string,
@@ -134,6 +135,7 @@ def parse_fetch(version: int, body: Buffer) -> FetchRequest:
     """Read the body of a request; nothing of the buffer is kept."""
     if version not in _LAYOUTS:
         malformed(f"Fetch version {version}")
+    refuse_if_large(len(body))
     try:
         return _parse(version, memoryview(body))
     except OUT_OF_BYTES:

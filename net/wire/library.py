@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 from net.errors import MalformedRequest
 from net.wire.decoding import Reader, struct_reader
 from net.wire.encoding import Writer, struct_writer
-from net.wire.primitives import OUT_OF_BYTES, Buffer
+from net.wire.primitives import OUT_OF_BYTES, Buffer, refuse_if_large
 from net.wire.schema import Struct, struct_of
 
 Message: TypeAlias = dict[str, Any]
@@ -47,6 +47,8 @@ def encode_response(api: int, version: int, body: Mapping[str, Any]) -> bytes:
 def _decode(api: int, version: int, is_request: bool, body: Buffer) -> Message:
     view = memoryview(body)
     try:
+        if is_request:
+            refuse_if_large(len(view))
         read = _reader(api, version, is_request)
         # As Kafka does, nobody looks behind the end: librdkafka has written a few bytes too many.
         message, _ = read(view, 0)

@@ -20,6 +20,10 @@ INT64: Final = struct.Struct(">q")
 _MOST_UVARINT: Final = 0xFFFF_FFFF
 _ONE_BYTE: Final = tuple(bytes([value]) for value in range(0x80))
 
+MOST_DECODED_BYTES: Final = 4 << 20
+"""How large a request may be of which every element becomes an object: a hundred times that, for
+the smallest elements. A Fetch of 100,000 partitions fits; records are not decoded."""
+
 OUT_OF_BYTES: Final = (IndexError, struct.error)
 """What reading over the end raises."""
 
@@ -27,6 +31,12 @@ OUT_OF_BYTES: Final = (IndexError, struct.error)
 def malformed(what: str) -> NoReturn:
     """Give up on a message."""
     raise MalformedRequest(what)
+
+
+def refuse_if_large(size_bytes: int) -> None:
+    """Give up on a request whose elements could take too much memory."""
+    if size_bytes > MOST_DECODED_BYTES:
+        malformed(f"{size_bytes} bytes, and at most {MOST_DECODED_BYTES} are taken apart")
 
 
 def read_uvarint(view: Buffer, at: int) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from net.errors import MalformedRequest
 from net.wire import library
 from net.wire.apis import Api, is_flexible
+from net.wire.fetch import parse_fetch
+from net.wire.primitives import MOST_DECODED_BYTES
 from tests.net.wire import oracle
 
 EVERY = list(oracle.every_message())
@@ -150,6 +152,25 @@ def test_an_array_is_refused_before_it_is_read() -> None:
     body = b"\x81\x80\x80\x80\x08" + bytes(40)
     with pytest.raises(MalformedRequest, match="topics: 2147483648 elements in 40 bytes"):
         library.decode_request(Api.METADATA, 12, memoryview(body))
+
+
+def test_a_request_whose_elements_could_fill_the_memory_is_refused_unread() -> None:
+    # As many topics without a name as two bytes each allow.
+    fitting = (MOST_DECODED_BYTES - 5) // 2
+    body = fitting.to_bytes(4, "big") + bytes(2 * fitting + 1)
+    found = library.decode_request(Api.METADATA, 4, memoryview(body))
+    assert len(found["topics"]) == fitting
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedRequest, match="at most 4194304 are taken apart"):
+            library.decode_request(Api.METADATA, 4, memoryview(body + bytes(2)))
+        with pytest.raises(MalformedRequest, match="at most 4194304 are taken apart"):
+            parse_fetch(12, memoryview(body + bytes(2)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The body itself, made longer, and nothing of what it says.
+    assert peak < 2 * MOST_DECODED_BYTES
 
 
 @pytest.mark.parametrize(
