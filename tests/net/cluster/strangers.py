@@ -187,8 +187,7 @@ class KafkaPython:
     """kafka-python, written in Python alone."""
 
     name = "kafka-python"
-    # Its snappy needs one more library, python-snappy, which it does not bring along.
-    codecs = ("none", "gzip", "lz4", "zstd")
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
 
     def produce(
         self,

@@ -1,11 +1,8 @@
 """kafka-python's own record module: what it writes we read, and what we write it reads."""
 
-import types
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
-import cramjam
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
@@ -20,24 +17,11 @@ from tests.storage.batch.strategies import BASE_OFFSETS, TIMES_MS, only, plain, 
 with warnings.catch_warnings():
     # It reads its own schemas in a way that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka.codec  # type: ignore[import-untyped]
     from kafka.record.default_records import (  # type: ignore[import-untyped]
         DefaultRecordBatch,
         DefaultRecordBatchBuilder,
     )
     from kafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def snappy() -> Iterator[None]:
-    """What python-snappy is: cramjam's raw functions. The framing is kafka-python's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        raw = types.SimpleNamespace(
-            compress=lambda data: bytes(cramjam.snappy.compress_raw(data)),
-            decompress=lambda data: bytes(cramjam.snappy.decompress_raw(data)),
-        )
-        patch.setattr(kafka.codec, "snappy", raw)
-        yield
 
 
 def written_by_oracle(found: list[Record], codec: int, **fields: int) -> bytes:

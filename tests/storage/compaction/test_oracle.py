@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import types
 import warnings
-from collections.abc import Iterator
 from random import Random
 
-import cramjam
 import pytest
 
 from storage.batch.control import MarkerKind
@@ -18,20 +15,7 @@ from tests.storage.compaction.world import RETENTION_MS, World, random_history
 with warnings.catch_warnings():
     # It reads its own schemas in a way that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka.codec  # type: ignore[import-untyped]
     from kafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]
-
-
-@pytest.fixture(autouse=True)
-def snappy() -> Iterator[None]:
-    """What python-snappy is: cramjam's raw functions. The framing is kafka-python's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        raw = types.SimpleNamespace(
-            compress=lambda data: bytes(cramjam.snappy.compress_raw(data)),
-            decompress=lambda data: bytes(cramjam.snappy.decompress_raw(data)),
-        )
-        patch.setattr(kafka.codec, "snappy", raw)
-        yield
 
 
 @pytest.mark.parametrize("seed", range(8))
