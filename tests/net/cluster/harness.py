@@ -270,18 +270,25 @@ class LocalCluster:
         partitions = (each for topic in known.topics.values() for each in topic.partitions.values())
         return all(each.leader > 0 and len(each.isrs) == len(each.replicas) for each in partitions)
 
+    def _is_made(self, topic: admin_api.NewTopic) -> bool:
+        try:
+            self.admin.create_topics([topic])[topic.topic].result(PATIENCE_S)
+        except KafkaException as error:
+            # The client gives up what it has asked of a broker that it forgets, as it may when its
+            # only connection is closed for being idle (KIP-899). The topic may be there by then.
+            if error.args[0].code() == KafkaError._DESTROY_BROKER:
+                return False
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        return True
+
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> str:
         """Make a topic on up to three brokers, and wait until all of them know it."""
         replication = min(3, len(self.brokers))
         topic = admin_api.NewTopic(name, partitions, replication, config=dict(config or {}))
-        try:
-            self.admin.create_topics([topic])[name].result(PATIENCE_S)
-        except KafkaException as error:
-            # Its answer may be lost with an idle connection, and the client asks again.
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+        until(f"topic {name} is made", lambda: self._is_made(topic))
         for number in self.brokers:
             until(f"{name} is on broker {number}", lambda number=number: self._has(number, topic))  # type: ignore[misc]
         return name
