@@ -125,32 +125,39 @@ def running(
 ) -> Iterator[Cluster]:
     """Start so many brokers, which are controllers too; stop them and remove their folder."""
     folder = Path(tempfile.mkdtemp(prefix="hwmark-bench-", dir=below))
-    ports = free_ports(2 * count)
-    voters = ",".join(f"{n + 1}@127.0.0.1:{ports[count + n]}" for n in range(count))
-    cluster_id = random_id()
+    ports, cluster_id = free_ports(2 * count), random_id()
     with ExitStack() as after:
         after.callback(shutil.rmtree, folder, ignore_errors=True)
         nodes = []
         for number in range(1, count + 1):
-            own = {
-                "process.roles": "broker,controller",
-                "node.id": str(number),
-                "controller.quorum.voters": voters,
-                "listeners": f"PLAINTEXT://127.0.0.1:{ports[number - 1]},"
-                f"CONTROLLER://127.0.0.1:{ports[count + number - 1]}",
-                "controller.listener.names": "CONTROLLER",
-                "log.dirs": str(folder / str(number)),
-                "message.max.bytes": str(2 * MIB),
-                "controller.quorum.election.timeout.ms": "300",
-                "hwmark.metrics.port": "-1",
-                "hwmark.log.level": "warning",
-                **(settings or {}),
-            }
+            own = settings_of(number, ports, folder, settings or {})
             nodes.append(_started(folder, number, ports[number - 1], own, cluster_id))
-            after.callback(_stop, nodes[-1])
+            after.callback(stop, nodes[-1])
         for node in nodes:
             _wait_until_up(node)
         yield Cluster(tuple(nodes), folder)
+
+
+def settings_of(
+    number: int, ports: list[int], folder: Path, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Say what one of several brokers is told, of which each has a port, and another below."""
+    count = len(ports) // 2
+    voters = ",".join(f"{n + 1}@127.0.0.1:{ports[count + n]}" for n in range(count))
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(number),
+        "controller.quorum.voters": voters,
+        "listeners": f"PLAINTEXT://127.0.0.1:{ports[number - 1]},"
+        f"CONTROLLER://127.0.0.1:{ports[count + number - 1]}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / str(number)),
+        "message.max.bytes": str(2 * MIB),
+        "controller.quorum.election.timeout.ms": "300",
+        "hwmark.metrics.port": "-1",
+        "hwmark.log.level": "warning",
+        **settings,
+    }
 
 
 def _started(
@@ -187,7 +194,7 @@ def _wait_until_up(node: Node) -> None:
     json.loads(line)
 
 
-def _stop(node: Node) -> None:
+def stop(node: Node) -> None:
     """End it; its folder goes with it, so nothing needs to be put in order."""
     process = node.process
     process.kill()

@@ -7,7 +7,8 @@ goals are 0.65 of the mock and a million messages a second with batches of 1 MiB
 batches of 16 KiB. CPU is that of the broker alone.
 
 The other lines are messages of several sizes with the client's default batching, and what waiting
-for 5 ms and larger batches gain over sending at once.
+for 5 ms and larger batches gain over sending at once. With `--peer kafka`, Apache Kafka takes the
+mock's place for the first two as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import time
 from collections.abc import Mapping
 
+from benchmarks import _peer
 from benchmarks._brokers import SHORT_LOGS, TOPIC, Cluster, running
 from benchmarks._rdkafka import MOCK, Producer, open_producer
 
@@ -35,28 +37,33 @@ def rate(producer: Producer, size_bytes: int, seconds: float = SECONDS) -> float
     return count / producer.send(size_bytes, count)
 
 
-def against_the_mock(
-    cluster: Cluster, name: str, settings: Mapping[str, object], goal: float, count: int
+def against(
+    cluster: Cluster,
+    other: str,
+    known_as: str,
+    name: str,
+    settings: Mapping[str, object],
+    count: int,
 ) -> None:
     """Let both sides take turns, and print the ratio."""
     conf = {**MANY, **settings}
-    ratios, ours, mocks, cpu_s = [], [], [], 0.0
+    ratios, ours, theirs, cpu_s = [], [], [], 0.0
     with (
         open_producer(cluster.bootstrap, TOPIC, conf) as here,
-        open_producer(MOCK, TOPIC, conf) as mock,
+        open_producer(other, TOPIC, conf) as there,
     ):
         here.send(KB, count // 4)
-        mock.send(KB, count // 4)
+        there.send(KB, count // 4)
         for _ in range(ROUNDS):
-            mocks.append(count / mock.send(KB, count))
+            theirs.append(count / there.send(KB, count))
             before_s = cluster.cpu_s()
             ours.append(count / here.send(KB, count))
             cpu_s += cluster.cpu_s() - before_s
-            ratios.append(ours[-1] / mocks[-1])
+            ratios.append(ours[-1] / theirs[-1])
     sent_gb = count * KB * ROUNDS / 1e9
     print(
-        f"1 KB messages, {name} batches: {statistics.median(ratios):.2f} of the mock (goal {goal});"
-        f" {statistics.median(ours):,.0f} against {statistics.median(mocks):,.0f} messages/s;"
+        f"1 KB messages, {name} batches: {statistics.median(ratios):.2f} of {known_as};"
+        f" {statistics.median(ours):,.0f} against {statistics.median(theirs):,.0f} messages/s;"
         f" {cpu_s / sent_gb:.2f} s of CPU a GB",
         flush=True,
     )
@@ -96,12 +103,18 @@ def what_batching_gains(cluster: Cluster) -> None:
 
 def main() -> None:
     """Measure and print."""
+    peer = _peer.wanted(__doc__)
     with running(1, SHORT_LOGS) as one:
         one.create(TOPIC)
         for name, settings, goal, count in GOALS:
-            against_the_mock(one, name, settings, goal, count)
+            against(one, MOCK, f"the mock (goal {goal})", name, settings, count)
         default_batching(one)
         what_batching_gains(one)
+        if peer:
+            with _peer.running(1, SHORT_LOGS) as kafka:
+                kafka.create(TOPIC)
+                for name, settings, _, count in GOALS:
+                    against(one, kafka.bootstrap, "Apache Kafka", name, settings, count)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ those before, and another one reads them. The goals are answers within 10 ms, an
 50 ms, for 99 of a hundred. Beside it stands what the relays take for the same load, and both again
 with files in memory: a disk makes writers wait now and then, whoever writes. The last lines are
 fail-over: how long a partition takes no batch when its leader is stopped in good order, and when it
-is killed, which waits for the session timeout.
+is killed, which waits for the session timeout. With `--peer kafka`, three brokers of Apache Kafka
+take the same messages, in turn with ours.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import _peer
 from benchmarks._brokers import MIB, TOPIC, Cluster, free_ports, running
 from benchmarks._plain import Plain
 from benchmarks._rdkafka import open_producer
@@ -237,6 +239,7 @@ def fail_over(cluster: Cluster, how: str, number: signal.Signals) -> None:
 
 def main() -> None:
     """Measure and print."""
+    peer = _peer.wanted(__doc__)
     settings = {"broker.session.timeout.ms": str(SESSION_MS), "min.insync.replicas": "2"}
     with running(3, settings) as cluster, relays() as relay_port:
         cluster.create(TOPIC, 3)
@@ -248,6 +251,24 @@ def main() -> None:
     with running(3, settings) as cluster, relays() as relay_port:
         latency(cluster, relay_port, speed, "on a disk")
         fail_over(cluster, f"killed (session timeout {SESSION_MS} ms)", signal.SIGKILL)
+    if peer:
+        against_kafka(settings)
+
+
+def against_kafka(settings: dict[str, str]) -> None:
+    """Let three brokers of each kind take turns, and print the ratio."""
+    with running(3, settings) as cluster, _peer.running(3, settings) as kafka:
+        for each in (cluster, kafka):
+            each.create(TOPIC, 3)
+            by_brokers(each)
+        pairs = [(by_brokers(kafka), by_brokers(cluster)) for _ in range(ROUNDS)]
+    ratio = statistics.median(ours / theirs for theirs, ours in pairs)
+    theirs, ours = (float(statistics.median(each)) for each in zip(*pairs, strict=True))
+    print(
+        f"three replicas, acks=all, 1 MiB batches: {ratio:.2f} of Apache Kafka;"
+        f" {ours / MIB:,.0f} against {theirs / MIB:,.0f} MiB/s",
+        flush=True,
+    )
 
 
 @contextmanager

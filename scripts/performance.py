@@ -20,7 +20,8 @@ HEAD = """\
 
 Written by `make performance`, which runs what `make bench` runs; do not edit. Speeds depend on the
 machine, so most figures are ratios against something else in the same run. They are goals to watch,
-never assertions on the clock.
+never assertions on the clock. `python -m benchmarks.broker_produce --peer kafka`, and the same of
+`broker_replication`, measure Apache Kafka beside ours.
 
 Measured on {machine}.
 """
