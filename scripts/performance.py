@@ -21,7 +21,8 @@ HEAD = """\
 Written by `make performance`, which runs what `make bench` runs; do not edit. Speeds depend on the
 machine, so most figures are ratios against something else in the same run. They are goals to watch,
 never assertions on the clock. `python -m benchmarks.broker_produce --peer kafka`, and the same of
-`broker_replication`, measure Apache Kafka beside ours.
+`broker_replication`, measure Apache Kafka beside ours. A part can be measured anew by itself, so
+parts may be of different runs and machines.
 
 Measured on {machine}.
 """

@@ -17,7 +17,11 @@ class ConnectionSettings:
     """How much a node takes from its clients."""
 
     socket_request_max_bytes: int = setting(
-        INT, 100 * 1024 * 1024, "A request that is larger closes its connection.", low=1
+        INT,
+        100 * 1024 * 1024,
+        "A request that is larger closes its connection; so does one of more than 4 MiB that "
+        "brings no records.",
+        low=1,
     )
     queued_max_request_bytes: int = setting(
         LONG, 256 * 1024 * 1024,
